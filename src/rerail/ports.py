@@ -1,0 +1,116 @@
+"""What the activities need of the world, in our own words. Adapters implement these; nothing else crosses.
+
+All methods are synchronous and bounded in time; activities run them on threads. They raise Transient or Permanent of
+`rerail.errors`, nothing foreign.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from rerail.records import AuditRow, Job, Node, Notice, Rank, Reading
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """One cluster's scheduler. Effects return nothing: whether they took is told by a fresh read, never by an exit code."""
+
+    cluster: str
+
+    def read(self) -> Reading:
+        """One cheap read of all jobs it still knows, with the recently ended. Unreadable raises; it never reads as empty."""
+        ...
+
+    def job(self, job_id: str) -> Job:
+        """A fresh, full read of one job; NoSuchJob when the scheduler does not know it."""
+        ...
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes."""
+        ...
+
+    def ranks(self, job: Job) -> tuple[Rank, ...]:
+        """The processes of the job, where the scheduler can tell; else empty."""
+        ...
+
+    def requeue(self, job_id: str, *, running: bool) -> None:
+        """Send the job back to the queue, same id, waiting by a begin time and never by a hold.
+
+        `running` tells which job is meant: one believed to run (a job that ended meanwhile must not run again) or one that ended.
+        """
+        ...
+
+    def exclude(self, job_id: str, nodes: Sequence[str]) -> None:
+        """Replace the list of nodes that a pending (or completing) job must not get; callers pass the union with the user's own."""
+        ...
+
+    def start_now(self, job_id: str) -> None:
+        """Take away the begin time of a pending job."""
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """End the job for good."""
+        ...
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Bytes of a file from `start` to `end`, with what tells whether the file is still the same one."""
+
+    data: bytes
+    start: int
+    end: int
+    size: int
+    """The file's size when it was read."""
+    replaced: bool = False
+    """True when the file was truncated or replaced since `offset`: reading began again at 0."""
+
+
+@runtime_checkable
+class Logs(Protocol):
+    """Log files where they lie."""
+
+    def read(self, path: str, offset: int, limit: int, fingerprint: str = "") -> Chunk:
+        """At most `limit` bytes from `offset`. `fingerprint` is what `fingerprint_at` gave for `offset`; a mismatch means the file
+        was truncated or replaced, and reading begins again at 0. A file that is not there yet reads as empty with size 0;
+        one that can't be read (no rights, stale handle) raises Unreadable."""
+        ...
+
+    def fingerprint_at(self, path: str, offset: int) -> str:
+        """A short digest of the bytes just before `offset`, to recognise the file again; empty for offset 0."""
+        ...
+
+
+@runtime_checkable
+class Hosts(Protocol):
+    """What the nodes themselves say."""
+
+    def kernel_log(self, node: str, since: datetime, limit: int) -> bytes | None:
+        """The node's kernel log, its last `limit` bytes at most, lines older than `since` left out where they carry a time;
+        None where no kernel log of that node can be had."""
+        ...
+
+
+@runtime_checkable
+class Audit(Protocol):
+    """The persistent audit trail."""
+
+    def append(self, row: AuditRow) -> bool:
+        """Store the row once; False when a row of that key was there already. Durable when it returns."""
+        ...
+
+    def rows(self, after: int = 0, limit: int = 1000, incident: str = "", cluster: str = "") -> Iterator[tuple[int, AuditRow]]:
+        """Rows in order of their sequence number, each with that number."""
+        ...
+
+
+@runtime_checkable
+class Channel(Protocol):
+    """A way to tell people."""
+
+    name: str
+
+    def send(self, notice: Notice) -> None:
+        """Tell it; Transient when it may work later."""
+        ...

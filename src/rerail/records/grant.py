@@ -1,0 +1,34 @@
+"""What GuardCluster answers to a wish to isolate."""
+
+from datetime import datetime
+
+from rerail.records.record import Record
+
+
+class GrantAsk(Record):
+    """An incident's wish to keep a job away from nodes."""
+
+    incident: str
+    nodes: tuple[str, ...] = ()
+    nodes_needed: int = 1
+    nodes_eligible: int = 0
+    """Eligible nodes before this isolation, the wished ones included."""
+    job: str = ""
+
+
+class Grant(Record):
+    """Granted or refused with a sentence; the same incident asking again gets the same answer."""
+
+    incident: str
+    granted: bool
+    reason: str = ""
+    at: datetime | None = None
+
+
+class Isolation(Record):
+    """One row of the isolation ledger."""
+
+    node: str
+    incident: str
+    job: str = ""
+    since: datetime

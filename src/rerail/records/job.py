@@ -1,0 +1,67 @@
+"""A scheduler's record of a job, in our words."""
+
+from datetime import datetime
+
+from rerail.records.record import Record
+from rerail.records.words import JobState
+
+
+class Job(Record):
+    """What the scheduler says of one job at one moment. Times are UTC; an unknown number is None, an unknown text empty."""
+
+    cluster: str
+    job_id: str
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    state: JobState = JobState.UNKNOWN
+    flags: tuple[str, ...] = ()
+    """Lower-case flags on top of the base state, unknown ones kept: completing, requeued, requeue_hold ..."""
+    reason: str = ""
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    nodes: tuple[str, ...] = ()
+    """Allocated nodes in rank order; of an ended job, those it ran on."""
+    nodes_needed: int = 1
+    restarts: int = 0
+    """The scheduler's restart counter; counts preemptions and operators' requeues too, so never a budget."""
+    batch: bool = True
+    requeue: bool = True
+    """False when the owner asked for no requeue."""
+    held: bool = False
+    excluded_nodes: tuple[str, ...] = ()
+    submitted_at: datetime | None = None
+    """Reset by a requeue."""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    begins_at: datetime | None = None
+    """Earliest start of a pending job."""
+    requeue_until: datetime | None = None
+    """Until when an ended job can still be requeued; None when it does not end or is not known."""
+    time_limit_s: int | None = None
+    output: str = ""
+    """Path of the log, expanded."""
+    error_output: str = ""
+    """Path of the log of standard error where it is another one."""
+    folder: str = ""
+    comment: str = ""
+    cancelled_by: str = ""
+    failed_node: str = ""
+    array_job_id: str = ""
+    array_task_id: str = ""
+    het_job_id: str = ""
+
+    @property
+    def completing(self) -> bool:
+        """True while the processes of the attempt are still being cleaned up."""
+        return "completing" in self.flags
+
+
+class Reading(Record):
+    """One cluster-wide read: every job the scheduler still knows, running, pending and recently ended. Never empty for unreadable."""
+
+    cluster: str
+    read_at: datetime
+    jobs: tuple[Job, ...] = ()
