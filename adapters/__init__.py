@@ -1,0 +1,1 @@
+"""What touches the world: one port in one dialect a file. Foreign exceptions stop here; adapters don't know each other."""

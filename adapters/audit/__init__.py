@@ -1,0 +1,1 @@
+"""Where the audit trail is kept: append-only, exactly once, durable."""

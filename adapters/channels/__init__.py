@@ -1,0 +1,1 @@
+"""Ways to tell people: one channel a file."""

@@ -1,0 +1,72 @@
+"""The time at the beginning of a kernel log's line: ISO 8601, syslog, or `dmesg -T`."""
+
+import re
+from datetime import datetime, timedelta, tzinfo
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_PRIORITY = rb"(?:<\d{1,3}>)?"  # as the kernel itself writes it
+_CLOCK = rb"(?P<clock>\d{2}:\d{2}:\d{2})"
+
+ISO = re.compile(
+    _PRIORITY
+    + rb"\[?(?P<day>\d{4}-\d{2}-\d{2})[T ]"
+    + _CLOCK
+    + rb"(?:[.,](?P<part>\d{1,9}))?\s?(?P<zone>Z|[+-]\d{2}:?\d{2})?(?=[\s\]:]|$)"
+)
+SYSLOG = re.compile(_PRIORITY + rb"(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) " + _CLOCK + rb"(?:\.\d{1,9})?(?=\s|$)")
+DMESG_T = re.compile(
+    _PRIORITY + rb"\[[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) " + _CLOCK + rb" (?P<year>\d{4})\]"
+)
+
+
+def stamp(line: bytes, near: datetime, zone: tzinfo | None) -> datetime | None:
+    """When `line` says that it was written, or None where it does not say.
+
+    `near` (aware) chooses the year where a line has none: that with the nearest time. `zone` is the node's, for times
+    without one; None means this machine's own.
+    """
+    for read in (_iso, _dmesg, _syslog):
+        try:
+            found = read(line, near)
+        except (ValueError, OverflowError):  # 31 February, hour 25
+            return None
+        if found is not None:
+            return found if found.tzinfo else (found.replace(tzinfo=zone) if zone else found.astimezone())
+    return None
+
+
+def _iso(line: bytes, near: datetime) -> datetime | None:
+    match = ISO.match(line)
+    if match is None:
+        return None
+    part = (match["part"] or b"0")[:6].ljust(6, b"0")
+    zone = (match["zone"] or b"").replace(b"Z", b"+00:00")
+    return datetime.fromisoformat(f"{match['day'].decode()}T{match['clock'].decode()}.{part.decode()}{zone.decode()}")
+
+
+def _dmesg(line: bytes, near: datetime) -> datetime | None:
+    match = DMESG_T.match(line)
+    return None if match is None else _dated(match, int(match["year"]))
+
+
+def _syslog(line: bytes, near: datetime) -> datetime | None:
+    match = SYSLOG.match(line)
+    if match is None:
+        return None
+    plain = near.replace(tzinfo=None)
+    years = (year for year in (near.year - 1, near.year, near.year + 1) if _exists(match, year))
+    return min((_dated(match, year) for year in years), key=lambda one: abs(one - plain), default=None)
+
+
+def _exists(match: re.Match[bytes], year: int) -> bool:
+    try:
+        _dated(match, year)
+    except ValueError:  # 29 February of another year, or no date at all
+        return False
+    return True
+
+
+def _dated(match: re.Match[bytes], year: int) -> datetime:
+    month = MONTHS.index(match["month"].decode()) + 1
+    hour, minute, second = (int(part) for part in match["clock"].split(b":"))
+    return datetime(year, month, int(match["day"])) + timedelta(hours=hour, minutes=minute, seconds=second)  # noqa: DTZ001 - the zone follows

@@ -1,0 +1,1 @@
+"""Where the logs of jobs lie."""

@@ -1,0 +1,56 @@
+"""Log files on a file system that this machine sees. Each read opens the file anew, so a file moved or replaced is noticed."""
+
+import hashlib
+import os
+
+from adapters.regular_file import opened, read_at
+from rerail.ports import Chunk
+
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""The most that one read gives, whatever is asked for: a worker follows a thousand logs."""
+FINGERPRINT_BYTES = 64
+"""So many bytes before the offset tell whether a file is still the same: a line of a log with its time."""
+
+
+class FileLogs:
+    """Implements `rerail.ports.Logs`."""
+
+    def read(self, path: str, offset: int, limit: int, fingerprint: str = "") -> Chunk:
+        """At most `limit` bytes from `offset`, or from 0 where the file is no longer the one that `fingerprint` was taken of.
+
+        A file that is not there reads as empty, with the offset kept: it may be moved away for a moment.
+        Raises Unreadable, and Misconfigured for a pipe, a device or a folder.
+        """
+        with opened(path) as descriptor:
+            if descriptor is None:
+                return Chunk(b"", offset, offset, 0)
+            size = os.fstat(descriptor).st_size
+            replaced = offset > 0 and not _same(descriptor, size, offset, fingerprint)
+            start = 0 if replaced else offset
+            data = read_at(descriptor, start, min(limit, MAX_READ_BYTES))
+            return Chunk(data, start, start + len(data), max(size, start + len(data)), replaced)
+
+    def fingerprint_at(self, path: str, offset: int) -> str:
+        """16 hexadecimal digits over the bytes before `offset`; empty for offset 0. Raises as `read` does.
+
+        Of a file that has become shorter meanwhile it tells the bytes that are left, so the next read finds it replaced.
+        """
+        if offset <= 0:
+            return ""
+        with opened(path) as descriptor:
+            return _fingerprint(b"" if descriptor is None else _before(descriptor, offset))
+
+
+def _same(descriptor: int, size: int, offset: int, fingerprint: str) -> bool:
+    if size < offset:
+        return False
+    return not fingerprint or _fingerprint(_before(descriptor, offset)) == fingerprint
+
+
+def _before(descriptor: int, offset: int) -> bytes:
+    start = max(0, offset - FINGERPRINT_BYTES)
+    return read_at(descriptor, start, offset - start)
+
+
+def _fingerprint(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -1,0 +1,96 @@
+"""Opening a file that a stranger may have put there: regular files only, never blocking, errors in our own words."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rerail.errors import Misconfigured, Unreadable
+
+MAX_PATH = 4096  # PATH_MAX of Linux
+
+
+@contextmanager
+def opened(path: str) -> Iterator[int | None]:
+    """A read-only descriptor of a regular file, or None where there is no such file (yet).
+
+    A symbolic link is followed where it ends in a regular file. Raises Misconfigured for anything that is no regular file and
+    for a path that cannot be one, Unreadable where rights, the disk or the network are in the way.
+    """
+    _check_path(path)
+    descriptor = _open(path)
+    try:
+        yield descriptor
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def read_at(descriptor: int, offset: int, limit: int) -> bytes:
+    """At most `limit` bytes from `offset`, less only at the end of the file."""
+    parts: list[bytes] = []
+    while limit > 0:
+        part = os.pread(descriptor, limit, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+def _open(path: str) -> int | None:
+    try:
+        _check_kind(path, os.stat(path).st_mode)  # before opening: to open a device can already do something
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        _check_kind(path, os.fstat(descriptor).st_mode)  # it may have been exchanged in between
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/") or "\0" in path or len(path) > MAX_PATH:
+        raise Misconfigured(f"{shown(path)} is no full path of a file: give a path that begins with /.")
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise Misconfigured(f"{shown(path)} is {_KINDS.get(stat.S_IFMT(mode), 'something else')}; only regular files are read.")
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+_NEXT_STEP = {
+    errno.EACCES: "let the user that runs rerail read it and enter its folders",
+    errno.EPERM: "let the user that runs rerail read it and enter its folders",
+    errno.ESTALE: "the network file system lost it; check the mount",
+    errno.EIO: "check the disk or the mount",
+    errno.ELOOP: "its symbolic links run in a circle; mend them",
+    errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
+}
+
+
+def _unreadable(path: str, error: OSError) -> Unreadable:
+    step = _NEXT_STEP.get(error.errno or 0, "check the path and the file system")
+    return Unreadable(f"{shown(path)} cannot be read ({os.strerror(error.errno or 0)}): {step}.")
+
+
+def shown(path: str) -> str:
+    """A stranger's path for a message: one line, bounded."""
+    return repr(path if len(path) <= 200 else f"{path[:100]}...{path[-97:]}")

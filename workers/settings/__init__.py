@@ -1,0 +1,36 @@
+"""The settings file `rerail.yaml`, read once at the edge into a frozen, typed value: `load(path) -> Settings`."""
+
+from workers.settings.reader import DEFAULT_NAME, ENVIRONMENT_NAME, find, load
+from workers.settings.shape import (
+    Approval,
+    ChannelSettings,
+    ClusterSettings,
+    CommandChannel,
+    Hang,
+    LocalScheduler,
+    SchedulerSettings,
+    Scope,
+    Settings,
+    SlurmScheduler,
+    TemporalSettings,
+    WebhookChannel,
+)
+
+__all__ = [
+    "DEFAULT_NAME",
+    "ENVIRONMENT_NAME",
+    "Approval",
+    "ChannelSettings",
+    "ClusterSettings",
+    "CommandChannel",
+    "Hang",
+    "LocalScheduler",
+    "SchedulerSettings",
+    "Scope",
+    "Settings",
+    "SlurmScheduler",
+    "TemporalSettings",
+    "WebhookChannel",
+    "find",
+    "load",
+]
