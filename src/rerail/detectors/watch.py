@@ -1,0 +1,132 @@
+"""The watch of one attempt: new lines and the scheduler's record go in, symptoms come out."""
+
+from datetime import datetime, timedelta
+
+from rerail.detectors import exited, slow, stalled
+from rerail.detectors.watched import MOST_GAPS, Symptom, Watched
+from rerail.readers import progress
+from rerail.readers.progress import Mark, Phase
+from rerail.records import Job, JobState, Kind
+
+FRESH = timedelta(seconds=15)
+"""Two readings further apart than this tell nothing of the time between the lines in them."""
+
+RANKS_APART = 3
+"""Ranks of one job print their steps in any order, at most this far apart; a counter that falls further has begun anew."""
+
+
+def begin(now: datetime) -> Watched:
+    """The watch of a new attempt."""
+    return Watched(began_at=now, read_at=now, clock_at=now, phase_at=now)
+
+
+def was_blind(watched: Watched, now: datetime) -> Watched:
+    """Log or scheduler could not be read until now: silence is counted from now on. Silence isn't health, nor is it a hang."""
+    return watched.model_copy(update={"clock_at": now, "read_at": now})
+
+
+def read_lines(watched: Watched, data: bytes, now: datetime) -> tuple[Watched, tuple[Symptom, ...]]:
+    """Take in whole lines of the job's log (bytes that end with a newline), read at `now`. Many lines are one reading."""
+    marks: list[Mark] = []
+    before = watched
+    for line in data.split(b"\n"):
+        if line:
+            watched, mark = _line(watched, line, now)
+            if mark is not None:
+                marks.append(mark)
+    watched = _progressed(watched, marks, before, now) if marks else stalled.heard(watched, now)
+    watched = watched.model_copy(update={"read_at": now})
+    return _told(watched, exited.by_the_log(watched, now), slow.by_the_baseline(watched))
+
+
+def see_job(watched: Watched, job: Job, now: datetime) -> tuple[Watched, tuple[Symptom, ...]]:
+    """Take in the scheduler's current record, read at `now`."""
+    held = job.state in (JobState.SUSPENDED, JobState.PENDING)
+    watched = watched.model_copy(update={"job_state": job.state, "read_at": now, **({"clock_at": now} if held else {})})
+    if job.state.ended:
+        return _told(watched, exited.by_the_scheduler(watched, job), stalled.by_the_time_limit(watched, job))
+    return _told(watched, exited.by_the_log(watched, now), stalled.by_silence(watched, job, now), slow.by_the_baseline(watched))
+
+
+def _told(watched: Watched, *symptoms: Symptom | None) -> tuple[Watched, tuple[Symptom, ...]]:
+    """Tell each kind once. A crash after a hang that was told is the hang's end, and a hang after a crash is its echo."""
+    news: list[Symptom] = []
+    for symptom in symptoms:
+        told = {*watched.told, *(new.kind for new in news)}
+        if symptom is not None and symptom.kind not in told and not (told & {Kind.CRASH, Kind.HANG}):
+            news.append(symptom)
+    return watched.model_copy(update={"told": watched.told + tuple(new.kind for new in news)}) if news else watched, tuple(news)
+
+
+def _line(watched: Watched, line: bytes, now: datetime) -> tuple[Watched, Mark | None]:
+    """Take in one line; a mark when it is progress."""
+    if watched.reader:
+        step = progress.step_by(watched.reader, line)
+        if step is not None and watched.position is not None and watched.position - RANKS_APART <= step <= watched.position:
+            return watched, None  # another rank's line of the same step
+    mark = progress.mark(line)
+    if mark is not None:
+        return _advanced(watched, mark, now)
+    watched = exited.read_line(watched, line, now)
+    return _announced(watched, line, now), None
+
+
+def _advanced(watched: Watched, mark: Mark, now: datetime) -> tuple[Watched, Mark | None]:
+    """A progress line: is it further than where the counter stood?"""
+    position = mark.step if mark.step is not None else mark.epoch
+    if position is None or (
+        watched.reader and mark.reader != watched.reader and not progress.trusted_more(mark.reader, watched.reader)
+    ):
+        return watched, None
+    known = watched.position if mark.reader == watched.reader else None
+    if known is not None and known - RANKS_APART <= position <= known:
+        return watched, None
+    highest = mark.step if watched.last_step is None or mark.step is None else max(mark.step, watched.last_step)
+    news = {"reader": mark.reader, "position": position, "last_step": highest if highest is not None else watched.last_step}
+    news |= {"advances": watched.advances + 1}
+    if watched.phase is not Phase.STEP:
+        news |= {"phase": Phase.STEP, "phase_at": now}
+    return exited.cleared(watched.model_copy(update=news)), mark
+
+
+def _announced(watched: Watched, line: bytes, now: datetime) -> Watched:
+    """A line that names a checkpoint or a phase."""
+    news: dict[str, object] = {}
+    saved, resumed = progress.saved_step(line), progress.resumed_step(line)
+    if saved is not None:
+        news["checkpoint_step"] = saved
+    elif resumed is not None:
+        news["resumed_step"] = resumed
+    phase = progress.phase(line)
+    if phase is not None and phase is not watched.phase and (phase is not Phase.STEP or watched.advances):
+        news |= {"phase": phase, "phase_at": now}
+    return watched.model_copy(update=news) if news else watched
+
+
+def _progressed(watched: Watched, marks: list[Mark], before: Watched, now: datetime) -> Watched:
+    """Progress was read: learn its pace, and count silence from now on."""
+    news: dict[str, object] = {"progress_at": now, "clock_at": now, "stamped": marks[-1].at}
+    silent = (now - before.clock_at).total_seconds()
+    if now - before.read_at <= FRESH and before.advances >= stalled.WARM_UP:
+        longest = max(silent, before.longest.get(before.phase, 0.0))
+        news["longest"] = {**before.longest, before.phase: round(longest, 3)}
+    gaps = _stamped_gaps(before.stamped, marks)
+    if not gaps and now - before.read_at <= FRESH and before.advances:
+        gaps = [silent / len(marks)] * len(marks)
+    if before.advances >= stalled.WARM_UP or len(watched.gaps) + len(gaps) > stalled.WARM_UP:
+        gaps = [round(gap, 3) for gap in gaps]
+    news["gaps"] = (*watched.gaps, *gaps)[-MOST_GAPS:]
+    watched = watched.model_copy(update=news)
+    for mark, gap in zip(marks[-len(gaps) :] if gaps else marks, gaps or [0.0] * len(marks), strict=False):
+        watched = slow.took(watched, mark, mark.pace or gap)
+    return watched
+
+
+def _stamped_gaps(last: datetime | None, marks: list[Mark]) -> list[float]:
+    """Seconds between progress lines by the loop's own time stamps; empty when it prints none."""
+    times = [mark.at for mark in marks]
+    if any(at is None for at in times):
+        return []
+    known = [last, *times] if last is not None else times
+    pairs = zip(known, known[1:], strict=False)
+    return [max(0.0, (b - a).total_seconds()) for a, b in pairs if a is not None and b is not None]
