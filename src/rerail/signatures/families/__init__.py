@@ -1,0 +1,1 @@
+"""The rows, one family a file: each file exports ROWS."""
