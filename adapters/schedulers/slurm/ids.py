@@ -1,0 +1,32 @@
+"""Job ids and node names, judged before any command sees them."""
+
+import re
+from collections.abc import Sequence
+
+from rerail.errors import Refused
+
+_JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,9}|\+[0-9]{1,4})?")
+"""123, a task of an array 123_4, a component of a heterogeneous job 123+1."""
+
+_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+"""A hostname. It can't begin with a dash, so it is never taken for an option."""
+
+MOST_NODES = 10_000
+"""Names in one exclusion; more is a mistake."""
+
+
+def job_id(text: str) -> str:
+    """The same text, now known to be a job id; Refused otherwise."""
+    if not _JOB.fullmatch(text):
+        raise Refused(f"{text[:40]!r} is no Slurm job id; give 123, 123_4 for a task of an array, or 123+0")
+    return text.removesuffix("+0")  # the leader's own id: Slurm takes no other for the whole job
+
+
+def node_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The same names, now known to be hostnames; Refused otherwise."""
+    if len(names) > MOST_NODES:
+        raise Refused(f"{len(names)} nodes to exclude are more than {MOST_NODES}")
+    for name in names:
+        if not _NODE.fullmatch(name):
+            raise Refused(f"{name[:40]!r} is no node name; give names as `sinfo -N` shows them")
+    return tuple(names)
