@@ -1,1 +1,4 @@
-"""A real Slurm of several nodes on one machine, for tests and benchmarks: `python -m tests.testbed up`. Needs root and Debian's packages."""
+"""A real Slurm of several nodes on one machine, for tests and benchmarks.
+
+Needs root and Debian's packages; by hand: `python -m tests.testbed up`.
+"""

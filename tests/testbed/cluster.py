@@ -1,4 +1,4 @@
-"""One real Slurm cluster on this machine: up, down, and everything that can be done to its nodes, its controller and its login node."""
+"""One real Slurm cluster on this machine: up, down, and all that can be done to its nodes, its controller, its login node."""
 
 import json
 import os
@@ -102,7 +102,6 @@ class Cluster:
 
     def run(self, argv: Sequence[str], *, user: str | None = None, folder: Path | None = None, check: bool = True) -> str:
         """Run a client command against this cluster, as root or as one of its users; its standard output."""
-        identity = {"user": user, "group": user, "extra_groups": []} if user else {}
         done = subprocess.run(
             list(argv),
             env=self.environment,
@@ -113,7 +112,9 @@ class Cluster:
             errors="replace",
             timeout=COMMAND_S,
             check=False,
-            **identity,  # type: ignore[arg-type]
+            user=user,
+            group=user,
+            extra_groups=[] if user else None,
         )
         if check and done.returncode:
             raise RuntimeError(f"{argv[0]} ended with {done.returncode}: {done.stderr.strip()[-500:]}")

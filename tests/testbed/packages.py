@@ -1,4 +1,4 @@
-"""The Debian packages that the testbed runs on: found, installed where that is possible, or named with the command that gets them."""
+"""The Debian packages of the testbed: found, installed where that is possible, or named with the command that gets them."""
 
 import fcntl
 import os

@@ -10,6 +10,7 @@ LONGEST = 200
 PENDING = "Job is pending execution"
 NOT_PENDING = "Job is no longer pending execution"
 ENDED = "Job/step already completing or completed"
+NOT_CANCELLED = "Kill job error"
 
 
 @dataclass(frozen=True)

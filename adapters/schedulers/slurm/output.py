@@ -30,7 +30,7 @@ def log_path(pattern: str, names: Names) -> str:
     """The absolute path of the log; `pattern` empty stands for Slurm's default name."""
     if not pattern:
         pattern = "slurm-%A_%a.out" if names.array else "slurm-%j.out"
-    return os.path.normpath(os.path.join(names.folder or "/", expanded(pattern, names)))
+    return os.path.join(names.folder or "/", expanded(pattern, names))
 
 
 def expanded(pattern: str, names: Names) -> str:

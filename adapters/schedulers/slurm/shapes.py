@@ -1,4 +1,4 @@
-"""The shapes that one and the same fact takes in Slurm's JSON from 22.05 to 26.11; what can't be understood is unknown, never an error."""
+"""The shapes that a fact takes in Slurm's JSON from 22.05 to 26.11; what can't be understood is unknown, never an error."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
