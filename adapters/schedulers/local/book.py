@@ -1,4 +1,4 @@
-"""The record of one local cluster: a SQLite file in WAL mode, written by callers and the daemon alike, one transaction a change."""
+"""The record of one local cluster: a SQLite file in WAL mode, written by callers and the daemon, one transaction a change."""
 
 import json
 import os
@@ -199,7 +199,7 @@ def _connected(folder: Path) -> Iterator[sqlite3.Connection]:
     path = book_path(folder)
     if not path.is_file():
         raise Misconfigured(
-            f"there is no local cluster in {folder}; create one with: python -m adapters.schedulers.local --folder {folder} create"
+            f"there is no local cluster in {folder}: create one (`python -m adapters.schedulers.local --folder {folder} create`)"
         )
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_S, isolation_level=None)

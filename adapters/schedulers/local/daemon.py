@@ -154,7 +154,7 @@ class Daemon:
             self._events.register(care.watched[sight.rank], selectors.EVENT_READ)
 
     def _finish(self, entry: Entry, ending: rules.Ending) -> bool:
-        """Write the end, unless somebody requeued or cancelled the job in the meantime; then that comes first, at the next step."""
+        """Write the end, unless somebody requeued or cancelled the job meanwhile: that comes first, at the next step."""
         with writing(self._folder) as book:
             now = book.entry(entry.id)
             if now.state is not JobState.RUNNING or now.live != entry.live:

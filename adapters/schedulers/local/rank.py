@@ -105,8 +105,8 @@ def start_ticks(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
-def follow(child: "subprocess.Popen[bytes]", log: Log) -> tuple[int | None, int | None]:
-    """Copy output until the command ends; returns its exit code or the signal that killed it. Ends what it left running."""
+def follow(child: "subprocess.Popen[bytes]", log: Log) -> tuple[int | None, int | None, float]:
+    """Copy output until the command ends; returns its exit code or the signal that killed it, and when. Its group goes with it."""
     assert child.stdout is not None
     pipe, ended = child.stdout.fileno(), os.pidfd_open(child.pid)
     os.set_blocking(pipe, False)
@@ -122,7 +122,7 @@ def follow(child: "subprocess.Popen[bytes]", log: Log) -> tuple[int | None, int 
                     break
             if ended in ready:
                 events.unregister(ended)
-                deadline = time.monotonic() + DRAIN_S
+                at, deadline = time.time(), time.monotonic() + DRAIN_S
                 how = os.waitid(os.P_PIDFD, ended, os.WEXITED | os.WNOWAIT)  # not reaped: the group's number stays ours
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -130,7 +130,7 @@ def follow(child: "subprocess.Popen[bytes]", log: Log) -> tuple[int | None, int 
                     break
     child.wait()
     assert how is not None
-    return (how.si_status, None) if how.si_code == os.CLD_EXITED else (None, how.si_status)
+    return (how.si_status, None, at) if how.si_code == os.CLD_EXITED else (None, how.si_status, at)
 
 
 def _copy(pipe: int, log: Log) -> bool:
@@ -168,10 +168,10 @@ def run(attempt: str, rank: int, spec: dict[str, object]) -> dict[str, object]:
         log.say(f"error: node {node}: rank {rank}: the command could not be started: {error}")
         return {"exit_code": 127, "exit_signal": None, "error": f"the command could not be started: {error}"[:200]}
     leave(attempt, f"{rank}.pid", {"pid": child.pid, "start": start_ticks(child.pid), "node": node, "at": time.time()})
-    code, killer = follow(child, log)
+    code, killer, at = follow(child, log)
     log.end()
     _tell(attempt, log, f"node {node}: rank {rank}", code, killer)
-    return {"exit_code": code, "exit_signal": killer}
+    return {"exit_code": code, "exit_signal": killer, "ended_at": at}
 
 
 def _tell(attempt: str, log: Log, who: str, code: int | None, killer: int | None) -> None:
@@ -192,7 +192,7 @@ def main(attempt: str, rank: int) -> None:
         return
     with open(os.path.join(attempt, "spec.json"), encoding="utf-8") as file:
         spec = json.load(file)
-    leave(attempt, f"{rank}.exit", {**run(attempt, rank, spec), "ended_at": time.time()})
+    leave(attempt, f"{rank}.exit", {"ended_at": time.time(), **run(attempt, rank, spec)})
     os.close(lock)
 
 

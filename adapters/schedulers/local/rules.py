@@ -134,7 +134,7 @@ class Ending:
 
 
 def judge(sights: Sequence[Sight], now: float, grace_s: float) -> Ending | None:
-    """How the attempt ends now, None while it runs. One rank that died badly ends all, after a grace in which others may speak."""
+    """How the attempt ends now, None while it runs. One rank that died badly ends all, after a grace for others to speak."""
     bad = sorted((s for s in sights if s.bad), key=lambda s: (s.lost, s.ended_at or now))
     over = all(s.ended for s in sights)
     if not bad:

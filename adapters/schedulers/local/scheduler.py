@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,14 @@ from rerail.records import Job, JobState, Node, NodeState, Rank, Reading
 PARTITION = "local"
 SHOWN_S = 300.0
 """An ended job stays in the cluster-wide read at least that long, however short the requeue window is."""
-INHERITED = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH OMP_NUM_THREADS".split()
+INHERITED = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|VIRTUAL_ENV|PYTHONPATH|LD_LIBRARY_PATH|OMP_NUM_THREADS"
 )
 """What a job gets of its submitter's environment; anything else is named at submit, so that no secret slips into a record."""
 
 
 class LocalScheduler:
-    """`rerail.ports.Scheduler` for a cluster folder made by `create`. Calls are safe from any thread and any number of processes."""
+    """`rerail.ports.Scheduler` for a cluster folder made by `create`. Calls are safe from any thread and process."""
 
     def __init__(self, cluster: str, folder: Path) -> None:
         self.cluster = cluster
@@ -329,7 +330,7 @@ def _check_places(folder: Path, log: Path) -> None:
 
 
 def _environment(chosen: Mapping[str, str]) -> dict[str, str]:
-    inherited = {k: v for k, v in os.environ.items() if k in INHERITED or k.startswith("LC_")}
+    inherited = {k: v for k, v in os.environ.items() if INHERITED.fullmatch(k)}
     for key, value in chosen.items():
         if not key or "=" in key or "\0" in key + value:
             raise Refused(f"{rules.quoted(key)} can't be set in an environment")
