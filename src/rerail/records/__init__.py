@@ -6,7 +6,7 @@ from rerail.records.audit import AuditRow
 from rerail.records.decision import Decision, Recorded
 from rerail.records.evidence import Excerpt
 from rerail.records.facts import Facts
-from rerail.records.grant import Grant, GrantAsk, Isolation
+from rerail.records.grant import Grant, GrantAsk, GuardState, Isolation
 from rerail.records.incident import Incident
 from rerail.records.job import Job, Reading
 from rerail.records.node import Node
@@ -16,6 +16,7 @@ from rerail.records.plan import Plan, Step
 from rerail.records.rank import Rank
 from rerail.records.record import Record
 from rerail.records.verdict import Verdict
+from rerail.records.watch import ClusterState, JobWatch
 from rerail.records.words import (
     Advice,
     FaultClass,
@@ -37,17 +38,20 @@ __all__ = [
     "Anomaly",
     "Attempt",
     "AuditRow",
+    "ClusterState",
     "Decision",
     "Excerpt",
     "Facts",
     "FaultClass",
     "Grant",
     "GrantAsk",
+    "GuardState",
     "Incident",
     "Isolation",
     "Job",
     "JobKey",
     "JobState",
+    "JobWatch",
     "Kind",
     "Mode",
     "Node",

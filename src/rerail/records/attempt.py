@@ -22,6 +22,8 @@ class Attempt(Record):
     job: JobKey
     number: int
     restarts: int = 0
+    submitted_at: datetime | None = None
+    """As the scheduler says it now; a requeue resets it."""
     started_at: datetime | None = None
     nodes: tuple[str, ...] = ()
 

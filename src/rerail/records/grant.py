@@ -8,6 +8,7 @@ from rerail.records.record import Record
 class GrantAsk(Record):
     """An incident's wish to keep a job away from nodes."""
 
+    cluster: str
     incident: str
     nodes: tuple[str, ...] = ()
     nodes_needed: int = 1
@@ -32,3 +33,17 @@ class Isolation(Record):
     incident: str
     job: str = ""
     since: datetime
+
+
+class GuardState(Record):
+    """What GuardCluster holds, and what a query of it answers."""
+
+    cluster: str
+    paused: bool = False
+    paused_by: str = ""
+    paused_why: str = ""
+    paused_since: datetime | None = None
+    isolations: tuple[Isolation, ...] = ()
+    grants: dict[str, Grant] = {}
+    waiting: tuple[str, ...] = ()
+    """Incidents that wait for the end of the pause."""

@@ -1,0 +1,115 @@
+"""The few sentences that change something: each looks, acts only on the attempt that failed, and reads back.
+
+An effect is exactly-once in effect: what an earlier try did is found by looking, and an unknown outcome is a reason to look.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from activities.asks import Effect, EffectAsk
+from activities.effects import EXCLUDE, REQUEUE, START, STOP, EffectKind
+from activities.judging import permanent_is_final
+from activities.rows import row
+from rerail import names
+from rerail.errors import OutcomeUnknown, Refused, Transient
+from rerail.ports import Audit, Scheduler
+from rerail.records import GuardState, Job, RowKind
+
+LOOK_EVERY_S = 0.1
+
+PAUSED = "Paused"
+TOO_LATE = "TooLate"
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Activities of the act role: the only ones that change a cluster. None acts while the cluster's guard says pause."""
+
+    schedulers: Mapping[str, Scheduler]
+    audit: Audit
+    client: Client
+
+    @activity.defn
+    async def requeue(self, ask: EffectAsk) -> Effect:
+        """Send the failed attempt back to the queue, at most once."""
+        return await self.effect(REQUEUE, ask)
+
+    @activity.defn
+    async def exclude(self, ask: EffectAsk) -> Effect:
+        """Keep the job away from nodes: the union of its owner's list and ours."""
+        return await self.effect(EXCLUDE, ask)
+
+    @activity.defn
+    async def start(self, ask: EffectAsk) -> Effect:
+        """Take away the begin time, once nothing of the failed attempt is left to clean up."""
+        return await self.effect(START, ask)
+
+    @activity.defn
+    async def stop(self, ask: EffectAsk) -> Effect:
+        """End the job for good; a job that has ended already stays ended."""
+        return await self.effect(STOP, ask)
+
+    async def effect(self, kind: EffectKind, ask: EffectAsk) -> Effect:
+        """Bring it about, then keep action and read-back in the audit trail, each once."""
+        with permanent_is_final():
+            job, acted = await self.bring_about(kind, ask)
+        self.keep(ask, kind.name, RowKind.ACTION, sentence(kind, ask), {"nodes": list(ask.nodes), "found_done": not acted})
+        seen = {"state": job.state, "restarts": job.restarts, "excluded_nodes": list(job.excluded_nodes)}
+        self.keep(ask, f"{kind.name}-read-back", RowKind.READ_BACK, f"after {kind.name} the job is {job.state}", seen)
+        return Effect(job=job, found_done=not acted, at=datetime.now(UTC))
+
+    async def bring_about(self, kind: EffectKind, ask: EffectAsk) -> tuple[Job, bool]:
+        """Look until the effect shows, acting once at the most: the job as read, and whether we acted in this try."""
+        acted, until = False, time.monotonic() + kind.patience_s
+        while True:
+            activity.heartbeat()
+            job = await self.look(ask)
+            if kind.done(ask, job):
+                return job, acted
+            if not acted and kind.ready(ask, job):
+                await self.act(kind, ask, job)
+                acted = True
+            elif time.monotonic() > until:
+                raise Transient(f"{kind.name} does not show in a fresh read yet: the job is {job.state} {' '.join(job.flags)}")
+            else:
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self, ask: EffectAsk) -> Job:
+        return await asyncio.to_thread(self.schedulers[ask.attempt.job.cluster].job, ask.attempt.job.job_id)
+
+    async def act(self, kind: EffectKind, ask: EffectAsk, job: Job) -> None:
+        """One command, unless it is too late for it or the cluster is paused."""
+        late = kind.too_late(ask, job)
+        if late:
+            raise ApplicationError(late, type=TOO_LATE, non_retryable=True)
+        await self.refuse_while_paused(ask.attempt.job.cluster)
+        try:
+            await asyncio.to_thread(kind.act, ask, job, self.schedulers[ask.attempt.job.cluster])
+        except OutcomeUnknown:
+            activity.logger.warning("the outcome of %s on job %s is unknown: looking", kind.name, job.job_id)
+        except Refused:
+            # Somebody may have been faster than our command; then the effect shows, and the refusal meant just that.
+            if not kind.done(ask, await self.look(ask)):
+                raise
+
+    async def refuse_while_paused(self, cluster: str) -> None:
+        guard = self.client.get_workflow_handle(names.guard_cluster_id(cluster))
+        state = await guard.query(names.GUARD_STATE, result_type=GuardState)
+        if state.paused:
+            raise ApplicationError(f"paused by {state.paused_by}: {state.paused_why}", type=PAUSED, non_retryable=True)
+
+    def keep(self, ask: EffectAsk, step: str, kind: RowKind, text: str, body: dict[str, Any]) -> None:
+        self.audit.append(row(ask.key, step, kind, ask.attempt, ask.incident, text, body=body))
+
+
+def sentence(kind: EffectKind, ask: EffectAsk) -> str:
+    """The audit row's sentence."""
+    return f"{kind.name} of job {ask.attempt.job.job_id}" + (f": {', '.join(ask.nodes)}" if ask.nodes else "")

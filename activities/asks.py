@@ -1,0 +1,250 @@
+"""What workflows hand to activities and get back: one record in, one record out."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from rerail.detectors import Symptom, Watched
+from rerail.records import Anomaly, Attempt, Facts, Job, Outcome, Plan, Record, Recorded, Recovery, RowKind, Verdict
+
+
+class SurveyAsk(Record):
+    """Which cluster, what is known of its jobs, and when it was last read."""
+
+    cluster: str
+    known: dict[str, Attempt] = {}
+    read_at: datetime | None = None
+    blind_since: datetime | None = None
+
+
+class Survey(Record):
+    """What changed since: new or restarted jobs in scope, ids that the scheduler forgot, or that it can't be read."""
+
+    read_at: datetime | None = None
+    appeared: tuple[Attempt, ...] = ()
+    updated: tuple[Attempt, ...] = ()
+    gone: tuple[str, ...] = ()
+    blind_since: datetime | None = None
+    blind_why: str = ""
+
+
+class Place(Record):
+    """How far a log has been read: byte offset, and the fingerprint of what lies before it."""
+
+    offset: int = 0
+    fingerprint: str = ""
+
+
+class FollowAsk(Record):
+    """Which attempt to follow, from where on, and what its detectors know so far."""
+
+    attempt: Attempt
+    place: Place = Place()
+    log_start: int = 0
+    """Offset at which this attempt's part of the log begins."""
+    watched: Watched | None = None
+    blind: bool = False
+    """True when it was announced that the log can't be read."""
+
+
+class Seen(StrEnum):
+    """Why a follow came back."""
+
+    ANOMALY = "anomaly"
+    NEXT_ATTEMPT = "next_attempt"
+    ENDED = "ended"
+    GONE = "gone"
+    BLIND = "blind"
+    SIGHTED = "sighted"
+
+
+class Followed(Record):
+    """What was seen, and where to go on."""
+
+    seen: Seen
+    at: FollowAsk
+    symptoms: tuple[Symptom, ...] = ()
+    time: datetime
+    why: str = ""
+
+
+class FindAsk(Record):
+    """A job as a person names it."""
+
+    cluster: str
+    job_id: str
+    known: Attempt | None = None
+
+
+class ExamineAsk(Record):
+    """Gather the evidence of an anomaly and attribute it."""
+
+    incident: str
+    key: str
+    """Prefix of audit keys: the same over retries and resets."""
+    anomaly: Anomaly
+    revision: int = 1
+
+
+class Examined(Record):
+    """The verdict, where the copied evidence lies, and the job's last step as the log tells it."""
+
+    verdict: Verdict
+    bundle: str
+    place: Place
+    """The end of the log when it was copied."""
+    last_step: int | None = None
+    checkpoint_step: int | None = None
+
+
+class ProposeAsk(Record):
+    """Make a plan of a verdict."""
+
+    incident: str
+    key: str
+    anomaly: Anomaly
+    verdict: Verdict
+    history: tuple[Recovery, ...] = ()
+    revision: int = 1
+
+
+class Proposed(Record):
+    """The plan, what it relies on, and how long an approval may take."""
+
+    plan: Plan
+    facts: Facts
+    expires_s: float
+    remind_s: float
+    ui: str = ""
+
+
+class RecheckAsk(Record):
+    """Read the facts again, right before acting."""
+
+    incident: str
+    key: str
+    attempt: Attempt
+    plan: Plan
+
+
+class EffectAsk(Record):
+    """One effect on one attempt of a job; `step` names it in the audit trail."""
+
+    incident: str
+    key: str
+    attempt: Attempt
+    running: bool = False
+    nodes: tuple[str, ...] = ()
+
+
+class Effect(Record):
+    """What a fresh read showed after the effect."""
+
+    job: Job
+    found_done: bool = False
+    """True when it was found done already: by an earlier try of ours, or by somebody else."""
+    at: datetime
+
+
+class VerifyAsk(Record):
+    """Watch until training is past the failed step."""
+
+    incident: str
+    key: str
+    attempt: Attempt
+    """The attempt that failed."""
+    place: Place = Place()
+    last_step: int | None = None
+    checkpoint_step: int | None = None
+    banned: tuple[str, ...] = ()
+    give_up_s: float
+
+
+class Verified(Record):
+    """Whether training moves again, and how that was seen."""
+
+    moving: bool
+    why: str
+    nodes: tuple[str, ...] = ()
+    running_at: datetime | None = None
+    past_at: datetime | None = None
+    resumed_step: int | None = None
+    passed_step: int | None = None
+
+
+class RecordAsk(Record):
+    """Keep a decision; the identity is read from the workflow's own history."""
+
+    incident: str
+    key: str
+    attempt: Attempt
+    recorded: Recorded
+    plan: str
+
+
+class Opened(Record):
+    """The incident that the anomaly belongs to now."""
+
+    incident: str
+    joined: bool = False
+    closed: bool = False
+
+
+class RequestAsk(Record):
+    """A person wants a job remediated."""
+
+    cluster: str
+    attempt: Attempt
+    by: str
+    reason: str
+
+
+class CloseAsk(Record):
+    """Keep how an incident ended."""
+
+    incident: str
+    key: str
+    attempt: Attempt
+    outcome: Outcome
+
+
+class NoteAsk(Record):
+    """Keep something that belongs to no incident."""
+
+    key: str
+    kind: RowKind
+    cluster: str
+    job_id: str = ""
+    actor: str = "rerail"
+    text: str
+    at: datetime
+
+
+class RemediateInput(Record):
+    """What RemediateJob starts with."""
+
+    anomaly: Anomaly
+    history: tuple[Recovery, ...] = ()
+    tells: bool = False
+    """True when there is a channel to tell people on."""
+
+
+class WatchJobInput(Record):
+    """What WatchJob starts with, and carries over a continue-as-new."""
+
+    attempt: Attempt
+    follow: FollowAsk | None = None
+    history: tuple[Recovery, ...] = ()
+    incident: str = ""
+    """The open incident, if any."""
+    anomalies: int = 0
+    """How many anomalies were reported: part of their ids."""
+
+
+class WatchClusterInput(Record):
+    """What WatchCluster starts with, and carries over a continue-as-new."""
+
+    cluster: str
+    known: dict[str, Attempt] = {}
+    read_at: datetime | None = None
+    blind_since: datetime | None = None
+    blind_why: str = ""

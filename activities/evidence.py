@@ -1,0 +1,145 @@
+"""Copying the evidence before anything is restarted: a requeue truncates logs."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from rerail.errors import RerailError
+from rerail.ports import Hosts, Logs, Scheduler
+from rerail.records import Anomaly, Attempt, Job, Kind
+
+LOG_HEAD = 1 << 20
+"""Bytes kept of a log's beginning: versions, ranks and nodes are told there."""
+
+LOG_TAIL = 64 << 20
+"""Bytes kept of its end; with the head, what a worker reads in some tenths of a second."""
+
+KERNEL_TAIL = 1 << 20
+"""Bytes kept of each node's kernel log."""
+
+SETTLE_S = 6.0
+"""How long a crash may take to end the whole job before we look: torchrun and srun tear down within a few seconds."""
+
+PIECE = 1 << 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the evidence of one cluster comes from."""
+
+    scheduler: Scheduler
+    logs: Logs
+    hosts: Hosts
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The copied evidence of one incident, in the layout of a case, so that `rerail diagnose FOLDER` judges it again offline."""
+
+    folder: Path
+    job: Job
+    log_end: int
+
+
+def collect(sources: Sources, anomaly: Anomaly, folder: Path, beat: Callable[[], None]) -> Bundle:
+    """Copy log, kernel logs, processes and the scheduler's record; what can't be read is left out and named in missing.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    job = settled(sources.scheduler, anomaly, beat)
+    missing: dict[str, str] = {}
+    end = keep(missing, "job.log", lambda: copy_log(sources.logs, job.output, anomaly.log_start, folder / "job.log", beat)) or 0
+    if job.error_output and job.error_output != job.output:
+        keep(missing, "job.err", lambda: copy_log(sources.logs, job.error_output, 0, folder / "job.err", beat))
+    for node in job.nodes:
+        beat()
+        keep(missing, f"dmesg/{node}.log", lambda node=node: copy_kernel_log(sources.hosts, node, anomaly.attempt, folder))
+    keep(missing, "processes.json", lambda: copy_processes(sources.scheduler, job, folder))
+    keep(missing, "scheduler.json", lambda: copy_record(sources.scheduler, job, folder))
+    write(folder / "missing.json", missing)
+    return Bundle(folder=folder, job=job, log_end=end)
+
+
+def settled(scheduler: Scheduler, anomaly: Anomaly, beat: Callable[[], None]) -> Job:
+    """The job's record once a crash has run its course, or after SETTLE_S."""
+    until = time.monotonic() + SETTLE_S
+    while True:
+        job = scheduler.job(anomaly.attempt.job.job_id)
+        over = job.state.ended and not job.completing
+        if over or anomaly.kind is not Kind.CRASH or job.restarts != anomaly.attempt.restarts or time.monotonic() > until:
+            return job
+        beat()
+        time.sleep(0.2)
+
+
+def keep(missing: dict[str, str], name: str, copy: Callable[[], T]) -> T | None:
+    """Copy one piece of evidence; a source that can't be read is an unknown, not a failure."""
+    try:
+        return copy()
+    except RerailError as error:
+        missing[name] = str(error)[:300]
+        return None
+
+
+def copy_log(logs: Logs, path: str, start: int, target: Path, beat: Callable[[], None]) -> int:
+    """Copy this attempt's part of the log: its head and its tail; returns the log's size."""
+    if not path:
+        return 0
+    size = logs.read(path, 0, 0).size
+    start = start if start <= size else 0
+    spans = [(start, size)]
+    if size - start > LOG_HEAD + LOG_TAIL:
+        spans = [(start, start + LOG_HEAD), (size - LOG_TAIL, size)]
+    with target.open("wb") as out:
+        for begin, end in spans:
+            if begin != start:
+                out.write(b"\n[rerail: %d bytes in between were not copied]\n" % (begin - start - LOG_HEAD))
+            for offset in range(begin, end, PIECE):
+                out.write(logs.read(path, offset, min(PIECE, end - offset)).data)
+                beat()
+    return size
+
+
+def copy_kernel_log(hosts: Hosts, node: str, attempt: Attempt, folder: Path) -> None:
+    since = attempt.started_at or datetime.fromtimestamp(0, UTC)
+    text = hosts.kernel_log(node, since, KERNEL_TAIL)
+    if text is not None:
+        (folder / "dmesg").mkdir(exist_ok=True)
+        (folder / "dmesg" / f"{node}.log").write_bytes(text)
+
+
+def copy_processes(scheduler: Scheduler, job: Job, folder: Path) -> None:
+    """Where each rank ran, and how its process fares, where the scheduler can tell."""
+    ranks = scheduler.ranks(job)
+    if ranks:
+        write(folder / "processes.json", [rank.model_dump(mode="json") for rank in ranks])
+        write(folder / "ranks.json", {str(rank.rank): rank.node for rank in ranks})
+
+
+def copy_record(scheduler: Scheduler, job: Job, folder: Path) -> None:
+    """The scheduler's record in the words of a case."""
+    mine = set(job.nodes)
+    states = {n.name: f"{n.state} ({n.reason})" if n.reason else str(n.state) for n in scheduler.nodes() if n.name in mine}
+    record = {
+        "job_id": job.job_id,
+        "state": job.state.upper(),
+        "exit_code": f"{job.exit_code or 0}:{job.exit_signal or 0}",
+        "nodes": list(job.nodes),
+        "reason": job.reason,
+        "node_states": states,
+        "failed_node": job.failed_node,
+        "cancelled_by": job.cancelled_by,
+        "restart_count": job.restarts,
+        "started_at": job.started_at and job.started_at.isoformat(),
+        "ended_at": job.ended_at and job.ended_at.isoformat(),
+        "sampled_at": datetime.now(UTC).isoformat(),
+    }
+    write(folder / "scheduler.json", record)
+
+
+def write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,125 @@
+"""What happened, and what is proposed: evidence gathered, attributed, and turned into a plan, each kept in the audit trail."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.asks import Examined, ExamineAsk, Place, Proposed, ProposeAsk, RecheckAsk
+from activities.evidence import Bundle, Sources, collect
+from activities.rows import row
+from policies.circumstances import Circumstances
+from policies.facts import gather, why_void
+from policies.plan import plan
+from rerail.attribution import attribute
+from rerail.case import read_case
+from rerail.errors import Permanent
+from rerail.ports import Audit
+from rerail.readers.progress import read_progress
+from rerail.records import Attempt, Facts, Mode, Plan, Record, RowKind, Verdict
+
+
+class Terms(Record):
+    """What a cluster's settings say about asking."""
+
+    mode: Mode = Mode.MONITOR
+    expires_s: float = 1800
+    remind_s: float = 1200
+
+
+@contextmanager
+def permanent_is_final() -> Iterator[None]:
+    """What no retry can heal fails the activity at once, with its sentence."""
+    try:
+        yield
+    except Permanent as error:
+        raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Activities that read the cluster and judge what they read; they change nothing in it."""
+
+    sources: Mapping[str, Sources]
+    terms: Mapping[str, Terms]
+    audit: Audit
+    bundles: Path
+    ui: str = ""
+
+    @activity.defn
+    def examine(self, ask: ExamineAsk) -> Examined:
+        """Copy the evidence, then say what it is evidence of."""
+        attempt = ask.anomaly.attempt
+        sources = self.sources[attempt.job.cluster]
+        folder = self.bundles / str(attempt) / str(ask.revision)
+        self.keep_detection(ask)
+        with permanent_is_final():
+            bundle = collect(sources, ask.anomaly, folder, activity.heartbeat)
+        verdict = attribute(read_case(folder), hint=ask.anomaly.kind)
+        self.keep_verdict(ask, verdict)
+        log = folder / "job.log"
+        progress = read_progress(log.read_bytes() if log.exists() else b"")
+        return Examined(
+            verdict=verdict,
+            bundle=str(folder),
+            place=end_of_log(sources, bundle),
+            last_step=latest(ask.anomaly.last_step, progress.highest_step),
+            checkpoint_step=latest(ask.anomaly.checkpoint_step, progress.checkpoint_step),
+        )
+
+    @activity.defn
+    def propose(self, ask: ProposeAsk) -> Proposed:
+        """Read the facts that a plan relies on, and make the plan that policy allows."""
+        attempt = ask.anomaly.attempt
+        terms = self.terms[attempt.job.cluster]
+        now = datetime.now(UTC)
+        facts = self.facts(attempt, now)
+        around = Circumstances(anomaly=ask.anomaly, facts=facts, history=ask.history, mode=terms.mode, now=now)
+        made = plan(ask.verdict, around)
+        text = made.refusal or ", then ".join(" ".join([s.kind, *s.nodes]) for s in made.steps)
+        body = made.model_dump(mode="json")
+        step = f"plan-{ask.revision}"
+        self.audit.append(row(ask.key, step, RowKind.PLAN, attempt, ask.incident, f"{made.rule}: {text}", body=body))
+        return Proposed(plan=made, facts=facts, expires_s=terms.expires_s, remind_s=terms.remind_s, ui=self.ui)
+
+    @activity.defn
+    def recheck(self, ask: RecheckAsk) -> Facts:
+        """Read the facts again; `void` says in a sentence why an approval given for the earlier ones no longer holds."""
+        facts = self.facts(ask.attempt, datetime.now(UTC))
+        return facts.model_copy(update={"void": why_void(ask.plan, ask.attempt, facts)})
+
+    def facts(self, attempt: Attempt, now: datetime) -> Facts:
+        scheduler = self.sources[attempt.job.cluster].scheduler
+        with permanent_is_final():
+            return gather(scheduler.job(attempt.job.job_id), scheduler.nodes(), now)
+
+    def keep_detection(self, ask: ExamineAsk) -> None:
+        anomaly = ask.anomaly
+        text = f"{anomaly.kind} seen by {anomaly.detector}: {anomaly.why}"
+        step = f"detected-{ask.revision}"
+        body = anomaly.model_dump(mode="json")
+        self.audit.append(
+            row(ask.key, step, RowKind.DETECTED, anomaly.attempt, ask.incident, text, body=body, at=anomaly.seen_at)
+        )
+
+    def keep_verdict(self, ask: ExamineAsk, verdict: Verdict) -> None:
+        text = f"{verdict.kind}, {verdict.fault}: {verdict.why}"
+        step = f"verdict-{ask.revision}"
+        body = verdict.model_dump(mode="json")
+        self.audit.append(row(ask.key, step, RowKind.VERDICT, ask.anomaly.attempt, ask.incident, text, body=body))
+
+
+def end_of_log(sources: Sources, bundle: Bundle) -> Place:
+    """Where the failed attempt's log ended: what comes after it is the next attempt's."""
+    path = bundle.job.output
+    fingerprint = sources.logs.fingerprint_at(path, bundle.log_end) if path and bundle.log_end else ""
+    return Place(offset=bundle.log_end, fingerprint=fingerprint)
+
+
+def latest(*steps: int | None) -> int | None:
+    """The highest of the steps that are known."""
+    return max((s for s in steps if s is not None), default=None)

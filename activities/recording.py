@@ -1,0 +1,83 @@
+"""Keeping and telling: decisions, outcomes and blindness in the audit trail, notices to people."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.asks import CloseAsk, NoteAsk, RecordAsk
+from activities.rows import row
+from rerail.errors import Permanent
+from rerail.ports import Audit, Channel
+from rerail.records import AuditRow, Notice, Recorded, RowKind
+
+MESSAGES = frozenset({"decide", "approve", "reject"})
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Activities of the control role that write the record and tell people."""
+
+    audit: Audit
+    channels: Sequence[Channel]
+    client: Client
+    ui: str = ""
+    settings: Mapping[str, str] | None = None
+
+    @activity.defn
+    async def record_decision(self, ask: RecordAsk) -> Recorded:
+        """Keep a decision with the identity that Temporal recorded for it, which the workflow itself can't see."""
+        recorded = ask.recorded.model_copy(update={"identity": await self.identity(ask.recorded)})
+        decision = recorded.decision
+        who = f"{decision.by} ({recorded.identity})" if recorded.identity else decision.by
+        text = f"{decision.verdict} of plan {ask.plan} by {who}, by {recorded.way}: {decision.reason}"
+        body = recorded.model_dump(mode="json") | {"plan": ask.plan}
+        kept = row(ask.key, "decision", RowKind.DECISION, ask.attempt, ask.incident, text, body=body, actor=decision.by)
+        await asyncio.to_thread(self.audit.append, kept)
+        return recorded
+
+    async def identity(self, recorded: Recorded) -> str:
+        """The identity on the last message of that way in this workflow's history; empty where the server recorded none."""
+        info = activity.info()
+        handle = self.client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+        identity = ""
+        async for event in handle.fetch_history_events():
+            if event.HasField("workflow_execution_signaled_event_attributes"):
+                signal = event.workflow_execution_signaled_event_attributes
+                if recorded.way == "signal" and signal.signal_name in MESSAGES:
+                    identity = identity or signal.identity
+            elif event.HasField("workflow_execution_update_accepted_event_attributes"):
+                request = event.workflow_execution_update_accepted_event_attributes.accepted_request
+                if recorded.way == "update" and request.input.name in MESSAGES:
+                    identity = identity or request.meta.identity
+            elif event.HasField("workflow_execution_cancel_requested_event_attributes") and recorded.way == "cancel":
+                identity = identity or event.workflow_execution_cancel_requested_event_attributes.identity
+        return identity
+
+    @activity.defn
+    def close(self, ask: CloseAsk) -> None:
+        """Keep the outcome."""
+        outcome = ask.outcome
+        text = f"{outcome.result}: {outcome.why}"
+        body = outcome.model_dump(mode="json")
+        self.audit.append(row(ask.key, "outcome", RowKind.OUTCOME, ask.attempt, ask.incident, text, body=body))
+
+    @activity.defn
+    def note(self, ask: NoteAsk) -> None:
+        """Keep what is no incident's: pause, resume, blindness of a cluster."""
+        kept = AuditRow(key=ask.key, at=ask.at, kind=ask.kind, cluster=ask.cluster, job_id=ask.job_id, actor=ask.actor, text=ask.text)
+        self.audit.append(kept)
+
+    @activity.defn
+    def tell(self, notice: Notice) -> tuple[str, ...]:
+        """Tell it on every channel; returns what no channel will ever take, and tries again what may work later."""
+        refused = []
+        for channel in self.channels:
+            try:
+                channel.send(notice)
+            except Permanent as error:
+                refused.append(f"{channel.name}: {error}")
+                activity.logger.error("channel %s refuses: %s", channel.name, error)
+        return tuple(refused)

@@ -1,0 +1,36 @@
+"""How an activity's step becomes a row of the audit trail: one key a step, the same over retries, replays and resets."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from rerail.records import Attempt, AuditRow, RowKind
+
+TEXT_MAX = 500
+"""Characters of a row's sentence; the record behind it is in the body."""
+
+
+def row(
+    key: str,
+    step: str,
+    kind: RowKind,
+    attempt: Attempt,
+    incident: str,
+    text: str,
+    *,
+    body: dict[str, Any] | None = None,
+    actor: str = "rerail",
+    at: datetime | None = None,
+) -> AuditRow:
+    """The row of one step of an incident. `key` names the incident's first run, `step` the step in it."""
+    return AuditRow(
+        key=f"{key}/{step}",
+        at=at or datetime.now(UTC),
+        kind=kind,
+        cluster=attempt.job.cluster,
+        job_id=attempt.job.job_id,
+        attempt=attempt.number,
+        incident=incident,
+        actor=actor,
+        text=text[:TEXT_MAX],
+        body=body or {},
+    )

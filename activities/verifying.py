@@ -1,0 +1,157 @@
+"""Proof that a recovery is one: running on allowed nodes, and training past the step at which it died."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from temporalio import activity
+
+from activities.asks import Place, Verified, VerifyAsk
+from activities.evidence import Sources
+from activities.judging import permanent_is_final
+from activities.view import ClusterView
+from rerail.errors import Transient
+from rerail.ports import Logs
+from rerail.readers.progress import Progress, read_progress
+from rerail.records import Job, JobState, Record
+
+CHUNK = 1 << 20
+
+QUEUE_PATIENCE_S = 24 * 3600.0
+"""How long a restarted job may wait in the queue: a day, as a full cluster is no failure of the recovery."""
+
+
+class Proof(Record):
+    """What was seen so far; rides in the heartbeats."""
+
+    place: Place
+    running_at: datetime | None = None
+    nodes: tuple[str, ...] = ()
+    resumed_step: int | None = None
+    highest_step: int | None = None
+
+
+@dataclass(frozen=True)
+class Verifying:
+    """Watches a restarted job until it is past the failed step, or has failed again."""
+
+    views: Mapping[str, ClusterView]
+    sources: Mapping[str, Sources]
+
+    @activity.defn
+    async def verify(self, ask: VerifyAsk) -> Verified:
+        """Follow the new attempt; a durable place and heartbeats make it safe to be killed anywhere."""
+        cluster = ask.attempt.job.cluster
+        details = activity.info().heartbeat_details
+        proof = Proof.model_validate(details[0]) if details else Proof(place=ask.place)
+        verifier = Verifier(ask, self.views[cluster], self.sources[cluster].logs, proof)
+        while True:
+            activity.heartbeat(verifier.proof)
+            with permanent_is_final():
+                verified = await verifier.look()
+            if verified is not None:
+                return verified
+            await asyncio.sleep(verifier.view.interval_s / 2)
+
+
+@dataclass
+class Verifier:
+    """One recovery being verified."""
+
+    ask: VerifyAsk
+    view: ClusterView
+    logs: Logs
+    proof: Proof
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    async def look(self) -> Verified | None:
+        """The answer, once there is one."""
+        try:
+            job = await self.view.job(self.ask.attempt.job.job_id)
+            if job is None:
+                return self.answer(False, "the scheduler no longer knows the job")
+            if job.restarts <= self.ask.attempt.restarts:
+                return self.over_time("the scheduler does not show the restart")
+            if job.restarts > self.ask.attempt.restarts + 1:
+                return self.answer(False, f"it was restarted once more (restart count {job.restarts})")
+            await self.read(job)
+        except Transient:  # unreadable is unknown: neither moving nor failed
+            return None
+        return self.judge(job)
+
+    async def read(self, job: Job) -> None:
+        """What the new attempt's log has gained. What is written while it waits is the end of the attempt that failed."""
+        if job.state is JobState.PENDING:
+            if job.output:
+                await asyncio.to_thread(self.skip_to_end, job.output)
+            return
+        if self.proof.running_at is None:
+            self.note(running_at=job.started_at or datetime.now(UTC), nodes=job.nodes)
+        more = bool(job.output)
+        while more:
+            progress, more = await asyncio.to_thread(self.next_progress, job.output)
+            self.take(progress)
+            activity.heartbeat(self.proof)
+
+    def next_progress(self, path: str) -> tuple[Progress, bool]:
+        place = self.proof.place
+        chunk = self.logs.read(path, place.offset, CHUNK, place.fingerprint)
+        cut = chunk.data.rfind(b"\n") + 1 or (len(chunk.data) if len(chunk.data) >= CHUNK else 0)
+        if cut or chunk.replaced:
+            end = chunk.start + cut
+            self.note(place=Place(offset=end, fingerprint=self.logs.fingerprint_at(path, end)))
+        return read_progress(chunk.data[:cut]), cut > 0 and chunk.end < chunk.size
+
+    def skip_to_end(self, path: str) -> None:
+        chunk = self.logs.read(path, self.proof.place.offset, 0, self.proof.place.fingerprint)
+        self.note(place=Place(offset=chunk.size, fingerprint=self.logs.fingerprint_at(path, chunk.size)))
+
+    def take(self, progress: Progress) -> None:
+        if progress.resumed_step is not None:
+            self.note(resumed_step=progress.resumed_step)
+        if progress.highest_step is not None:
+            self.note(highest_step=max(progress.highest_step, self.proof.highest_step or 0))
+
+    def note(self, **seen: object) -> None:
+        self.proof = self.proof.model_copy(update=seen)
+
+    def judge(self, job: Job) -> Verified | None:
+        banned = sorted(set(self.proof.nodes) & set(self.ask.banned))
+        if banned:
+            return self.answer(False, f"it runs on {', '.join(banned)}, which it was to be kept away from")
+        if self.is_past():
+            return self.answer(True, self.story())
+        if job.state is JobState.COMPLETED:
+            return self.answer(True, "the job has completed")
+        if job.state.ended and not job.completing:
+            return self.answer(False, f"it {job.state} again before it was past the failed step")
+        return self.over_time(f"it is {job.state} and was not seen past the failed step")
+
+    def is_past(self) -> bool:
+        step, failed = self.proof.highest_step, self.ask.last_step
+        return step is not None and (failed is None or step > failed)
+
+    def story(self) -> str:
+        past = f"training is at step {self.proof.highest_step}, past the failed step {self.ask.last_step}"
+        if self.proof.resumed_step is None:
+            return past
+        agrees = self.proof.resumed_step == self.ask.checkpoint_step
+        saved = ", as saved in the checkpoint" if agrees else f" (the last checkpoint seen was of step {self.ask.checkpoint_step})"
+        return f"resumed at step {self.proof.resumed_step}{saved}; {past}"
+
+    def over_time(self, why: str) -> Verified | None:
+        patience = QUEUE_PATIENCE_S if self.proof.running_at is None else self.ask.give_up_s
+        waited = (datetime.now(UTC) - (self.proof.running_at or self.began)).total_seconds()
+        return self.answer(False, f"{why} within {patience:.0f} s") if waited > patience else None
+
+    def answer(self, moving: bool, why: str) -> Verified:
+        return Verified(
+            moving=moving,
+            why=why,
+            nodes=self.proof.nodes,
+            running_at=self.proof.running_at,
+            past_at=datetime.now(UTC) if moving else None,
+            resumed_step=self.proof.resumed_step,
+            passed_step=self.proof.highest_step if moving else None,
+        )

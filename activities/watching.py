@@ -1,0 +1,210 @@
+"""Looking at a cluster without touching it: which jobs there are, and how each of them fares."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.asks import FindAsk, FollowAsk, Followed, Place, Seen, Survey, SurveyAsk
+from activities.scope import Scope
+from activities.view import ClusterView
+from rerail import detectors
+from rerail.detectors import Symptom
+from rerail.errors import Permanent, RerailError
+from rerail.identity import advance, is_another, sight
+from rerail.ports import Logs
+from rerail.records import Attempt, Job, JobState, Reading
+
+BLIND_AFTER = timedelta(seconds=15)
+"""Unreadable for this long is announced: longer than a controller's fail-over of a few polls, far shorter than a hang's threshold."""
+
+SURVEY_FOR = timedelta(minutes=10)
+"""A survey comes back at the latest after this, so that its workflow shows a fresh reading."""
+
+CHUNK = 1 << 20
+"""Bytes of a log read at once; what is longer comes in the next round at once."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Activities of the detect role for the clusters that it can see."""
+
+    views: Mapping[str, ClusterView]
+    logs: Mapping[str, Logs]
+    scopes: Mapping[str, Scope]
+    hang_floor_s: Mapping[str, float]
+
+    @activity.defn
+    async def survey(self, ask: SurveyAsk) -> Survey:
+        """Read the cluster once an interval; come back when jobs appear, go, or the cluster can't be read."""
+        view, failing_since = self.views[ask.cluster], ask.blind_since
+        until = datetime.now(UTC) + SURVEY_FOR
+        while True:
+            activity.heartbeat()
+            try:
+                reading = await view.reading()
+            except RerailError as error:
+                failing_since = failing_since or datetime.now(UTC)
+                if ask.blind_since is None and datetime.now(UTC) - failing_since >= BLIND_AFTER:
+                    return Survey(read_at=ask.read_at, blind_since=failing_since, blind_why=str(error))
+            else:
+                failing_since = None
+                survey = compare(ask, reading, self.scopes[ask.cluster])
+                if survey.appeared or survey.updated or survey.gone or ask.blind_since or datetime.now(UTC) >= until:
+                    return survey
+            await asyncio.sleep(view.interval_s)
+
+    @activity.defn
+    async def find_job(self, ask: FindAsk) -> Attempt:
+        """The job by its id, freshly read; a sentence for the person when there is none."""
+        scheduler = self.views[ask.cluster].scheduler
+        try:
+            job = await asyncio.to_thread(scheduler.job, ask.job_id)
+        except Permanent as error:
+            raise ApplicationError(str(error), type=type(error).__name__, non_retryable=True) from error
+        return sight(job, ask.known, datetime.now(UTC))
+
+    @activity.defn
+    async def follow(self, ask: FollowAsk) -> Followed:
+        """Follow one attempt's log, progress and state until something has to be done about it."""
+        follower = Follower(self.views[ask.attempt.job.cluster], self.logs[ask.attempt.job.cluster], resume(ask))
+        while True:
+            activity.heartbeat(follower.position)
+            followed = await follower.look()
+            if followed is not None:
+                return followed
+            await asyncio.sleep(follower.view.interval_s)
+
+
+def resume(ask: FollowAsk) -> FollowAsk:
+    """Where the last heartbeat of an earlier try left off, else where the workflow says."""
+    details = activity.info().heartbeat_details
+    return FollowAsk.model_validate(details[0]) if details else ask
+
+
+def compare(ask: SurveyAsk, reading: Reading, scope: Scope) -> Survey:
+    """What a reading shows beside what is known."""
+    appeared: list[Attempt] = []
+    updated: list[Attempt] = []
+    here = {job.job_id: job for job in reading.jobs if scope.holds(job)}
+    for job_id, job in here.items():
+        known = ask.known.get(job_id)
+        if known is None and not worth_watching(job, ask.read_at):
+            continue
+        now = sight(job, known, reading.read_at)
+        if known is None or now.job != known.job:
+            appeared.append(now)
+        elif now != known:
+            updated.append(now)
+    gone = tuple(job_id for job_id in ask.known if job_id not in here)
+    return Survey(read_at=reading.read_at, appeared=tuple(appeared), updated=tuple(updated), gone=gone)
+
+
+def worth_watching(job: Job, last_read: datetime | None) -> bool:
+    """Jobs that run, and those that broke since the last reading: nobody saw them end. What lay broken before our time is history."""
+    if job.state in (JobState.RUNNING, JobState.SUSPENDED):
+        return True
+    ended_unseen = last_read is not None and job.ended_at is not None and job.ended_at >= last_read - timedelta(seconds=1)
+    return job.state.ended and job.state.broken and ended_unseen
+
+
+class Follower:
+    """One attempt being followed: its place in the log and its detectors' state, which ride in the heartbeats."""
+
+    def __init__(self, view: ClusterView, logs: Logs, ask: FollowAsk) -> None:
+        self.view = view
+        self.logs = logs
+        self.at = ask
+        self.watched = ask.watched or detectors.begin(datetime.now(UTC))
+        self.failing_since: datetime | None = None
+
+    @property
+    def position(self) -> FollowAsk:
+        """Where to go on from."""
+        return self.at.model_copy(update={"watched": self.watched})
+
+    async def look(self) -> Followed | None:
+        """One look at scheduler and log: what has to be done about it, else None."""
+        now = datetime.now(UTC)
+        try:
+            job = await self.view.job(self.at.attempt.job.job_id)
+        except RerailError:  # the survey announces that the cluster can't be read
+            self.watched = detectors.was_blind(self.watched, now)
+            return None
+        if job is None or is_another(job, self.at.attempt):
+            return self.came_back(Seen.GONE, now, why="the scheduler no longer knows the job")
+        attempt = advance(self.at.attempt, job)
+        again = attempt.number != self.at.attempt.number
+        self.at = self.at.model_copy(update={"attempt": attempt})
+        return self.came_back(Seen.NEXT_ATTEMPT, now) if again else await self.look_at(job, now)
+
+    async def look_at(self, job: Job, now: datetime) -> Followed | None:
+        symptoms: tuple[Symptom, ...] = ()
+        turned: Followed | None = None
+        try:
+            symptoms = await self.read_log(job, now)
+            turned = self.sees_again(now)
+        except RerailError as error:
+            turned = self.cannot_see(error, now)
+        self.watched, seen = detectors.see_job(self.watched, job, now)
+        if symptoms + seen:
+            return self.came_back(Seen.ANOMALY, now, symptoms + seen)
+        if job.state.ended and not job.state.broken and not job.completing:
+            return self.came_back(Seen.ENDED, now, why=f"the job is {job.state}")
+        return turned
+
+    async def read_log(self, job: Job, now: datetime) -> tuple[Symptom, ...]:
+        """Feed what the log has gained, whole lines at a time. What is written while the job waits is the end of its last attempt."""
+        found: tuple[Symptom, ...] = ()
+        more = bool(job.output)
+        if job.output and job.state is JobState.PENDING:
+            await asyncio.to_thread(self.skip_to_end, job.output)
+            more = False
+        while more:
+            lines, more = await asyncio.to_thread(self.next_lines, job.output)
+            if lines:
+                self.watched, symptoms = detectors.read_lines(self.watched, lines, now)
+                found += symptoms
+            activity.heartbeat(self.position)
+        return found
+
+    def next_lines(self, path: str) -> tuple[bytes, bool]:
+        """The next whole lines and whether there may be more of them; moves the place."""
+        chunk = self.logs.read(path, self.at.place.offset, CHUNK, self.at.place.fingerprint)
+        cut = chunk.data.rfind(b"\n") + 1
+        if cut == 0 and len(chunk.data) >= CHUNK:
+            cut = len(chunk.data)  # a line longer than a chunk: judge it in pieces rather than never
+        if cut or chunk.replaced:
+            self.move(path, chunk.start + cut, 0 if chunk.replaced else self.at.log_start)
+        return chunk.data[:cut], cut > 0 and chunk.end < chunk.size
+
+    def skip_to_end(self, path: str) -> None:
+        chunk = self.logs.read(path, self.at.place.offset, 0, self.at.place.fingerprint)
+        if chunk.size != self.at.place.offset or chunk.replaced:
+            self.move(path, chunk.size, chunk.size)
+
+    def move(self, path: str, offset: int, log_start: int) -> None:
+        place = Place(offset=offset, fingerprint=self.logs.fingerprint_at(path, offset))
+        self.at = self.at.model_copy(update={"place": place, "log_start": log_start})
+
+    def cannot_see(self, error: RerailError, now: datetime) -> Followed | None:
+        """Silence while we were blind is nobody's hang; blindness that lasts is announced once."""
+        self.watched = detectors.was_blind(self.watched, now)
+        self.failing_since = self.failing_since or now
+        if self.at.blind or now - self.failing_since < BLIND_AFTER:
+            return None
+        self.at = self.at.model_copy(update={"blind": True})
+        return self.came_back(Seen.BLIND, now, why=str(error))
+
+    def sees_again(self, now: datetime) -> Followed | None:
+        self.failing_since = None
+        if not self.at.blind:
+            return None
+        self.at = self.at.model_copy(update={"blind": False})
+        return self.came_back(Seen.SIGHTED, now)
+
+    def came_back(self, seen: Seen, now: datetime, symptoms: tuple[Symptom, ...] = (), why: str = "") -> Followed:
+        return Followed(seen=seen, at=self.position, symptoms=symptoms, time=now, why=why)

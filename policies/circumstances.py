@@ -1,0 +1,15 @@
+"""What a plan depends on beside the verdict."""
+
+from datetime import datetime
+
+from rerail.records import Anomaly, Facts, Mode, Record, Recovery
+
+
+class Circumstances(Record):
+    """The incident's anomaly, fresh facts, the job's history of recoveries, and the cluster's mode, at one moment."""
+
+    anomaly: Anomaly
+    facts: Facts
+    history: tuple[Recovery, ...] = ()
+    mode: Mode = Mode.MONITOR
+    now: datetime

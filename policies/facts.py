@@ -1,0 +1,45 @@
+"""Whether a plan's facts still hold, right before acting."""
+
+from datetime import datetime
+
+from rerail.records import Attempt, Facts, Job, JobState, Node, NodeState, Plan, StepKind
+
+
+def gather(job: Job, nodes: tuple[Node, ...], now: datetime) -> Facts:
+    """What a plan relies on: the job, and the nodes that may take it."""
+    eligible = tuple(n.name for n in nodes if takes(n, job))
+    return Facts(job=job, read_at=now, eligible_nodes=eligible)
+
+
+def takes(node: Node, job: Job) -> bool:
+    """True when new work of that job can land on the node."""
+    inside = not job.partition or not node.partitions or job.partition in node.partitions
+    return node.state is NodeState.UP and inside and node.name not in job.excluded_nodes
+
+
+def moved(job: Job, attempt: Attempt) -> str:
+    """A sentence when the job is no longer the attempt that failed, else empty."""
+    if job.restarts != attempt.restarts:
+        return f"the job was restarted by somebody else (restart count {job.restarts}, was {attempt.restarts})"
+    if attempt.started_at and job.started_at and job.started_at != attempt.started_at:
+        return "the job was started again by somebody else"
+    ends = {
+        JobState.CANCELLED: "the job was cancelled meanwhile",
+        JobState.COMPLETED: "the job has completed meanwhile",
+        JobState.PREEMPTED: "the job was preempted meanwhile",
+        JobState.PENDING: "the job is back in the queue",
+    }
+    return ends.get(job.state, "")
+
+
+def why_void(plan: Plan, attempt: Attempt, facts: Facts) -> str:
+    """A sentence when a plan made for earlier facts must not be carried out on these, else empty."""
+    gone = moved(facts.job, attempt)
+    if gone:
+        return gone
+    if plan.has(StepKind.RESTART) and facts.job.requeue_until is not None and facts.job.requeue_until <= facts.read_at:
+        return "the time in which the scheduler can requeue the job is over; submit it again"
+    left = len(set(facts.eligible_nodes) - set(plan.excluded))
+    if plan.excluded and left < facts.job.nodes_needed:
+        return f"only {left} nodes remain for a job that needs {facts.job.nodes_needed}: it would never start"
+    return ""

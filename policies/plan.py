@@ -1,0 +1,41 @@
+"""From verdict and circumstances to a plan."""
+
+import hashlib
+import json
+
+from policies.circumstances import Circumstances
+from policies.rules import RULES, Proposal
+from rerail.records import Mode, Plan, StepKind, Verdict
+
+HARMLESS = frozenset({StepKind.TELL, StepKind.NOTHING})
+
+
+def plan(verdict: Verdict, around: Circumstances) -> Plan:
+    """The plan of the first rule that applies; the last one always does."""
+    name, proposal = next((rule.name, p) for rule in RULES if (p := rule.propose(verdict, around)))
+    kinds = {step.kind for step in proposal.steps}
+    excluded = {n for step in proposal.steps if step.kind is StepKind.EXCLUDE for n in step.nodes}
+    return Plan(
+        id=digest(verdict, around, proposal),
+        rule=name,
+        steps=proposal.steps,
+        ask=around.mode is Mode.MONITOR and not kinds <= HARMLESS,
+        reasons=tuple(r for r in proposal.reasons if r),
+        refusal=proposal.refusal,
+        requeue_until=around.facts.job.requeue_until,
+        nodes_needed=around.facts.job.nodes_needed,
+        nodes_eligible=len(set(around.facts.eligible_nodes) - excluded),
+    )
+
+
+def digest(verdict: Verdict, around: Circumstances, proposal: Proposal) -> str:
+    """Eight hex digits over what an approval is given for: attempt, verdict and steps."""
+    facts = [
+        str(around.anomaly.attempt),
+        verdict.kind,
+        verdict.fault,
+        verdict.cause,
+        [[step.kind, *step.nodes] for step in proposal.steps],
+        proposal.refusal,
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:8]

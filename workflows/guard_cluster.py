@@ -1,0 +1,103 @@
+"""GuardCluster: the one writer of a cluster's isolation ledger and of its pause; lives for ever."""
+
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from activities.asks import NoteAsk
+    from policies.isolation import judge
+    from rerail import names
+    from rerail.records import Grant, GrantAsk, GuardState, Isolation, RowKind
+    from rerail.requests import Request, read_request
+    from workflows.pages import guard_page
+    from workflows.profiles import RECORD
+
+
+@workflow.defn(name=names.GUARD_CLUSTER)
+class GuardCluster:
+    """Grants or refuses isolation, and holds the pause. Its state rides over continue-as-new."""
+
+    @workflow.init
+    def __init__(self, state: GuardState) -> None:
+        self.state = state
+
+    @workflow.run
+    async def run(self, state: GuardState) -> None:
+        self.show()
+        await workflow.wait_condition(lambda: workflow.info().is_continue_as_new_suggested())
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        workflow.continue_as_new(self.state)
+
+    @workflow.update(name=names.GRANT, description="Asked by incidents, not by people: may these nodes be isolated?")
+    def grant(self, ask: GrantAsk) -> Grant:
+        known = self.state.grants.get(ask.incident)
+        if known:
+            return known
+        grant = judge(ask, self.state, workflow.now())
+        changes: dict[str, Any] = {"grants": {**self.state.grants, ask.incident: grant}}
+        if grant.granted:
+            new = tuple(Isolation(node=n, incident=ask.incident, job=ask.job, since=workflow.now()) for n in ask.nodes)
+            changes["isolations"] = self.state.isolations + new
+        self.keep(**changes)
+        return grant
+
+    @workflow.update(name=names.PAUSE, description='Stop all acting on this cluster: {"by": "your name", "reason": "why"}')
+    async def pause(self, message: Any) -> str:
+        request = read_request(message)
+        if self.state.paused:
+            return f"{self.state.cluster} is paused already, by {self.state.paused_by}: {self.state.paused_why}"
+        self.keep(paused=True, paused_by=request.by, paused_why=request.reason, paused_since=workflow.now())
+        await self.note(RowKind.PAUSE, request)
+        return f"{self.state.cluster} is paused: nothing is done to it until somebody resumes it"
+
+    @workflow.update(name=names.RESUME, description='Let rerail act again: {"by": "your name", "reason": "why"}')
+    async def resume(self, message: Any) -> str:
+        request = read_request(message)
+        if not self.state.paused:
+            return f"{self.state.cluster} is not paused"
+        waiting = self.state.waiting
+        self.keep(paused=False, paused_by="", paused_why="", paused_since=None, waiting=())
+        for incident in waiting:
+            await self.wake(incident)
+        await self.note(RowKind.RESUME, request)
+        return f"{self.state.cluster} is resumed; {len(waiting)} incidents go on"
+
+    @pause.validator
+    def check_pause(self, message: Any) -> None:
+        read_request(message)
+
+    @resume.validator
+    def check_resume(self, message: Any) -> None:
+        read_request(message)
+
+    @workflow.signal(name=names.AWAIT_RESUME, description="Sent by incidents that wait for the end of the pause")
+    async def await_resume(self, incident: str) -> None:
+        if not self.state.paused:
+            await self.wake(incident)
+        elif incident not in self.state.waiting:
+            self.keep(waiting=(*self.state.waiting, incident))
+
+    @workflow.query(name=names.GUARD_STATE, description="Pause, grants and the isolation ledger")
+    def read_state(self) -> GuardState:
+        return self.state
+
+    async def wake(self, incident: str) -> None:
+        try:
+            await workflow.get_external_workflow_handle(incident).signal(names.RESUMED)
+        except Exception as error:  # an incident that was closed meanwhile needs no waking
+            workflow.logger.info("incident %s is not woken: %s", incident, error)
+
+    async def note(self, kind: RowKind, request: Request) -> None:
+        key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{workflow.uuid4()}"
+        ask = NoteAsk(
+            key=key, kind=kind, cluster=self.state.cluster, actor=request.by, text=request.reason, at=workflow.now()
+        )
+        await workflow.execute_activity("note", ask, task_queue=names.CONTROL_QUEUE, summary=str(kind), **RECORD)
+
+    def keep(self, **changes: Any) -> None:
+        self.state = self.state.model_copy(update=changes)
+        self.show()
+
+    def show(self) -> None:
+        workflow.set_current_details(guard_page(self.state))

@@ -1,0 +1,138 @@
+"""WatchJob: one for each job, over its attempts. Follows log, progress and state; an anomaly opens an incident."""
+
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.asks import FollowAsk, Followed, NoteAsk, Opened, RemediateInput, RequestAsk, Seen, WatchJobInput
+    from rerail import names
+    from rerail.records import Anomaly, JobWatch, Kind, Notice, NoticeKind, Recovery, RowKind
+    from workflows.endings import cause_of
+    from workflows.pages import job_page
+    from workflows.profiles import ASK, RECORD, TELL, WATCH
+
+HISTORY_MAX = 50
+"""Recoveries that a job remembers: more than any budget asks about."""
+
+
+@workflow.defn(name=names.WATCH_JOB)
+class WatchJob:
+    """The job's recovery history is kept here: the ground for budgets per cause."""
+
+    @workflow.init
+    def __init__(self, state: WatchJobInput) -> None:
+        self.state = state
+        self.follow = state.follow or FollowAsk(attempt=state.attempt)
+        self.last = "starting"
+
+    @workflow.run
+    async def run(self, state: WatchJobInput) -> str:
+        self.show()
+        while not workflow.info().is_continue_as_new_suggested():
+            followed = await self.follow_on()
+            self.follow = followed.at
+            if followed.seen in (Seen.ENDED, Seen.GONE):
+                return await self.end(followed.why)
+            await self.take(followed)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        workflow.continue_as_new(self.state.model_copy(update={"follow": self.follow, "attempt": self.follow.attempt}))
+
+    async def follow_on(self) -> Followed:
+        """Until something has to be done about the attempt."""
+        return await workflow.execute_activity(
+            "follow",
+            self.follow,
+            result_type=Followed,
+            task_queue=names.detect_queue(self.state.attempt.job.cluster),
+            summary=f"attempt {self.follow.attempt.number}",
+            **WATCH,
+        )
+
+    async def take(self, followed: Followed) -> None:
+        """An anomaly, the next attempt, or being blind."""
+        self.last = f"{followed.seen.replace('_', ' ')} at {workflow.now():%H:%M:%S}"
+        if followed.seen is Seen.ANOMALY:
+            for symptom in followed.symptoms:
+                fields = symptom.model_dump(include={"kind", "detector", "why", "symptom_at", "last_step", "checkpoint_step", "ranks"})
+                await self.open_incident(self.anomaly(seen_at=followed.time, **fields))
+        elif followed.seen is Seen.NEXT_ATTEMPT:
+            place = followed.at.place
+            self.follow = FollowAsk(attempt=followed.at.attempt, place=place, log_start=place.offset)
+            self.keep(attempt=followed.at.attempt)
+        else:
+            await self.tell_sight(followed)
+        self.show()
+
+    def anomaly(self, **fields: Any) -> Anomaly:
+        """The next anomaly of this attempt; its id is the same however often its report is tried."""
+        self.keep(anomalies=self.state.anomalies + 1)
+        attempt = self.follow.attempt
+        return Anomaly(id=f"{attempt}#{self.state.anomalies}", attempt=attempt, log_start=self.follow.log_start, **fields)
+
+    async def open_incident(self, anomaly: Anomaly) -> Opened:
+        """Its incident, opened or joined; the one that is open then is remembered."""
+        ask = RemediateInput(anomaly=anomaly, history=self.state.history)
+        opened: Opened = await workflow.execute_activity(
+            "open_incident", ask, result_type=Opened, task_queue=names.CONTROL_QUEUE, summary=str(anomaly.kind), **ASK
+        )
+        if not opened.closed:
+            self.keep(incident=opened.incident)
+        return opened
+
+    @workflow.update(name=names.REMEDIATE, description="Sent by the cluster's watcher: a person wants this job remediated")
+    async def remediate(self, ask: RequestAsk) -> str:
+        """The incident's workflow id."""
+        anomaly = self.anomaly(
+            kind=Kind.NONE, detector="request", seen_at=workflow.now(), why=ask.reason, requested_by=ask.by
+        )
+        try:
+            opened = await self.open_incident(anomaly)
+        except ActivityError as error:
+            raise ApplicationError(cause_of(error), type="Refused") from None
+        return opened.incident
+
+    @workflow.signal(name=names.CLOSED, description="Sent by an incident at its end")
+    def incident_closed(self, recovery: Recovery) -> None:
+        self.keep(history=(*self.state.history, recovery)[-HISTORY_MAX:], incident="")
+        self.show()
+
+    @workflow.query(name=names.JOB_STATE, description="Attempt, open incident and recovery history of the job")
+    def read_state(self) -> JobWatch:
+        state = self.state
+        watched = self.follow.watched
+        return JobWatch(
+            attempt=self.follow.attempt,
+            incident=state.incident,
+            history=state.history,
+            last=self.last,
+            blind=self.follow.blind,
+            last_step=watched.last_step if watched else None,
+        )
+
+    async def tell_sight(self, followed: Followed) -> None:
+        """That the job's log can't be read, or can be again."""
+        job = self.follow.attempt.job
+        blind = followed.seen is Seen.BLIND
+        text = f"the log of job {job.job_id} can't be read: {followed.why}" if blind else f"the log of job {job.job_id} can be read again"
+        kind, row = (NoticeKind.BLIND, RowKind.BLIND) if blind else (NoticeKind.SIGHTED, RowKind.SIGHTED)
+        key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{int(workflow.now().timestamp())}"
+        note = NoteAsk(key=key, kind=row, cluster=job.cluster, job_id=job.job_id, text=text, at=workflow.now())
+        await workflow.execute_activity("note", note, task_queue=names.CONTROL_QUEUE, summary=text[:100], **RECORD)
+        notice = Notice(key=key, kind=kind, cluster=job.cluster, job_id=job.job_id, title=text[:200], at=workflow.now())
+        workflow.start_activity("tell", notice, task_queue=names.CONTROL_QUEUE, summary=str(kind), **TELL)
+
+    async def end(self, why: str) -> str:
+        """Once no incident of the job is open any more."""
+        self.last = why
+        self.show()
+        await workflow.wait_condition(lambda: not self.state.incident)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return why
+
+    def keep(self, **changes: Any) -> None:
+        self.state = self.state.model_copy(update=changes)
+
+    def show(self) -> None:
+        workflow.set_current_details(job_page(self.read_state()))
