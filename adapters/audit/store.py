@@ -4,12 +4,12 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Engine, create_engine, event, insert, inspect, select
+from sqlalchemy import Engine, Row, Select, create_engine, event, insert, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -73,6 +73,11 @@ class AuditStore:
             limit -= len(page)
             after = page[-1][0]
 
+    def before_last(self, count: int, incident: str = "", cluster: str = "") -> int:
+        """The number after which the last `count` rows come; for `rows` and `lines`."""
+        newest = _wanted(select(AUDIT.c.seq), incident, cluster).order_by(AUDIT.c.seq.desc()).limit(count)
+        return min((seq for (seq, *_) in self._read(newest)), default=1) - 1
+
     def check(self) -> None:
         """Try the whole way of a row but the last step: connect, prepare, insert, roll back. Raises as `append` does."""
         probe = dict.fromkeys((*LOOKED_UP, "at", "row"), "doctor")
@@ -83,17 +88,16 @@ class AuditStore:
                 connection.rollback()
 
     def _page(self, after: int, limit: int, incident: str, cluster: str) -> list[tuple[int, str]]:
-        wanted = select(AUDIT.c.seq, AUDIT.c.row).where(AUDIT.c.seq > after).order_by(AUDIT.c.seq).limit(limit)
-        if incident:
-            wanted = wanted.where(AUDIT.c.incident == incident)
-        if cluster:
-            wanted = wanted.where(AUDIT.c.cluster == cluster)
-        if self._file is not None and not os.path.exists(self._file):
+        rows = _wanted(select(AUDIT.c.seq, AUDIT.c.row), incident, cluster).where(AUDIT.c.seq > after)
+        return [(row[0], row[1]) for row in self._read(rows.order_by(AUDIT.c.seq).limit(limit))]
+
+    def _read(self, statement: Select[*tuple[Any, ...]]) -> Sequence[Row[*tuple[Any, ...]]]:
+        if self._file is not None and not os.path.exists(self._file):  # to connect would create it
             raise Unreadable(f"there is no audit trail at {self._file} yet: it begins with the first thing that rerail does.")
         with self._translated(), self._engine.connect() as connection:
             if not self._ready and not inspect(connection).has_table(AUDIT.name):
                 return []
-            return [(seq, text) for seq, text in connection.execute(wanted)]
+            return connection.execute(statement).all()
 
     def _prepare(self) -> None:
         if self._ready:
@@ -151,6 +155,12 @@ def _engine(url: str | URL) -> Engine:
         raise Misconfigured(f"`audit` in rerail.yaml names no database that can be used here: {str(error)[:200]}.") from error
     event.listen(engine, "connect", _durable)
     return engine
+
+
+def _wanted(rows: Select[*tuple[Any, ...]], incident: str, cluster: str) -> Select[*tuple[Any, ...]]:
+    if incident:
+        rows = rows.where(AUDIT.c.incident == incident)
+    return rows.where(AUDIT.c.cluster == cluster) if cluster else rows
 
 
 def _durable(connection: Any, _record: object) -> None:

@@ -1,0 +1,81 @@
+"""The whole examination, in the order in which things depend on each other, and how it is told."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from adapters.logs.files import FileLogs
+from rerail.errors import Misconfigured, RerailError
+from rerail.ports import Logs, Scheduler
+from workers.doctor import machine
+from workers.doctor.cluster import cluster
+from workers.doctor.finding import Finding, Level, fail, ok, warn
+from workers.doctor.temporal import temporal
+from workers.settings import Settings
+
+PARTS: tuple[tuple[str, Callable[[Settings], Iterator[Finding]]], ...] = (
+    ("Python", machine.python),
+    ("state folder", machine.state_folder),
+    ("audit", machine.audit),
+    ("channels", machine.channels),
+    ("Temporal", temporal),
+)
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds `doctor`; `run` does it."""
+    parser = subparsers.add_parser("doctor", help="say what is missing", description="Exit code 1 when a line says fail.")
+    parser.add_argument("--json", action="store_true", help="one JSON object: ok, findings")
+
+
+def run(
+    settings: Settings | Misconfigured,
+    schedulers: Mapping[str, Scheduler] | None = None,
+    *,
+    as_json: bool = False,
+    logs: Logs | None = None,
+) -> int:
+    """Prints the findings; 1 when one of them is `fail`, else 0.
+
+    Settings that could not be loaded are given as the error, and then are the only finding. `schedulers` are those that
+    assembly has built, by cluster.
+    """
+    findings = []
+    for finding in examine(settings, schedulers or {}, logs or FileLogs()):
+        findings.append(finding)
+        if not as_json:
+            print(finding, flush=True)
+    healthy = all(finding.level is not Level.FAIL for finding in findings)
+    if as_json:
+        told = [{"level": one.level.value, "what": one.what, "step": one.step} for one in findings]
+        json.dump({"ok": healthy, "findings": told}, sys.stdout, indent=2)
+        print()
+    return 0 if healthy else 1
+
+
+def examine(settings: Settings | Misconfigured, schedulers: Mapping[str, Scheduler], logs: Logs) -> Iterator[Finding]:
+    """All findings, as they come."""
+    if isinstance(settings, Misconfigured):
+        yield fail("settings cannot be read", str(settings))
+        return
+    yield ok(f"settings: {len(settings.clusters)} clusters, {len(settings.channels)} channels")
+    for name, part in PARTS:
+        yield from _guarded(name, part, settings)
+    for name in settings.clusters:
+        scheduler = schedulers.get(name)
+        if scheduler is None:
+            yield warn(f"cluster {name}: not looked at", "no scheduler was given for it")
+        else:
+            yield from _guarded(f"cluster {name}", partial(cluster, name=name, scheduler=scheduler, logs=logs), settings)
+
+
+def _guarded(name: str, part: Callable[[Settings], Iterator[Finding]], settings: Settings) -> Iterator[Finding]:
+    """A part that fails is a finding like any other; the rest is still examined."""
+    try:
+        yield from part(settings)
+    except RerailError as error:
+        yield fail(name, str(error))
+    except Exception as error:  # the doctor must not fall ill himself
+        yield fail(f"{name}: the examination itself failed ({type(error).__name__}: {str(error)[:200]})", "tell the maintainers")
