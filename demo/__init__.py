@@ -1,1 +1,1 @@
-"""The demonstration: a real training job, real faults, and the story told in a terminal. Nothing of the application imports it."""
+"""The demonstration: a real training job, real faults, and the story told in a terminal. Nothing else imports it."""

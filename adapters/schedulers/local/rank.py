@@ -106,7 +106,7 @@ def start_ticks(pid: int) -> int:
 
 
 def follow(child: "subprocess.Popen[bytes]", log: Log) -> tuple[int | None, int | None, float]:
-    """Copy output until the command ends; returns its exit code or the signal that killed it, and when. Its group goes with it."""
+    """Copy output until the command ends; returns its exit code or the signal that killed it, and when. Its group goes too."""
     assert child.stdout is not None
     pipe, ended = child.stdout.fileno(), os.pidfd_open(child.pid)
     os.set_blocking(pipe, False)

@@ -1,0 +1,134 @@
+"""The fault injector: the only place that knows the names of faults. It does to a job on a local cluster what bad days do."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from threading import Event, Thread
+
+from adapters.schedulers.local import LocalScheduler
+from rerail.records import Rank
+
+XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+"""As the NVIDIA driver writes it when the GPU no longer answers on the PCIe bus."""
+XID_154 = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
+"""What recent drivers add to it."""
+THROTTLED = "mce: CPU12: Package temperature/speed above threshold, cpu clock throttled (total events = 1)"
+"""As Linux writes it when a processor is too hot."""
+DUTY_S = 0.1
+"""Length of one stop and one go of a slowed node: ten times the slices in which the job's arithmetic sleeps."""
+
+
+class Fault(StrEnum):
+    """What can be injected."""
+
+    CRASH = "crash"
+    KILLED = "killed"
+    HANG = "hang"
+    BUG = "bug"
+    STRAGGLER = "straggler"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What was done to whom, and when (UTC)."""
+
+    fault: Fault
+    at: datetime
+    job_id: str
+    rank: int
+    node: str
+    pid: int
+
+
+def inject_crash(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
+    """The rank's GPU falls off the bus: the kernel of its node says so, and the process is killed."""
+    target = _target(scheduler, job_id, rank)
+    write_kernel_log(scheduler.kernel_log(target.node), XID_79, XID_154)
+    return _signal(Fault.CRASH, job_id, target, signal.SIGKILL)
+
+
+def inject_killed(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
+    """The rank's process is killed, and nothing tells by whom."""
+    return _signal(Fault.KILLED, job_id, _target(scheduler, job_id, rank), signal.SIGKILL)
+
+
+def inject_hang(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
+    """The rank's process stands still; its peers wait for it in silence."""
+    return _signal(Fault.HANG, job_id, _target(scheduler, job_id, rank), signal.SIGSTOP)
+
+
+INJECT: dict[Fault, Callable[[LocalScheduler, str, int], Hit]] = {
+    Fault.CRASH: inject_crash,
+    Fault.KILLED: inject_killed,
+    Fault.HANG: inject_hang,
+}
+"""Faults that happen to a running job. A bug is submitted with it (`bug_options`); a straggler lasts (`slowed`)."""
+
+
+def bug_options(step: int, rank: int) -> list[str]:
+    """Options for `train.py` with which the code meets the same malformed batch at the same step of every attempt."""
+    return ["--raise-at", str(step), "--raise-rank", str(rank)]
+
+
+@contextmanager
+def slowed(scheduler: LocalScheduler, job_id: str, node: str, *, throttle_line: bool = False) -> Iterator[datetime]:
+    """While inside, all ranks of the job on that node run half of the time, over restarts too; the moment it began comes back."""
+    if throttle_line:
+        write_kernel_log(scheduler.kernel_log(node), THROTTLED)
+    over, began = Event(), datetime.now(UTC)
+    worker = Thread(target=_slow, args=(scheduler, job_id, node, over), name=f"slow-{node}")
+    worker.start()
+    try:
+        yield began
+    finally:
+        over.set()
+        worker.join()
+
+
+def write_kernel_log(path: Path, *messages: str) -> None:
+    """Append kernel lines with the time in front, as `dmesg --time-format iso` has it, in UTC."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"[{now}] {message}\n" for message in messages)
+
+
+def _target(scheduler: LocalScheduler, job_id: str, rank: int) -> Rank:
+    job = scheduler.job(job_id)
+    found = next((r for r in scheduler.ranks(job) if r.rank == rank and r.pid and r.state), None)
+    if found is None:
+        raise LookupError(f"job {job_id} ({job.state}) has no living rank {rank} to inject a fault into")
+    return found
+
+
+def _signal(fault: Fault, job_id: str, target: Rank, number: signal.Signals) -> Hit:
+    assert target.pid is not None
+    at = datetime.now(UTC)
+    os.kill(target.pid, number)
+    return Hit(fault, at, job_id, target.rank, target.node, target.pid)
+
+
+def _slow(scheduler: LocalScheduler, job_id: str, node: str, over: Event) -> None:
+    """Stop and wake by turns. Whatever happens, nobody is left stopped."""
+    while not over.is_set():
+        pids = [r.pid for r in scheduler.ranks(scheduler.job(job_id)) if r.node == node and r.pid and r.state]
+        try:
+            _send_all(pids, signal.SIGSTOP)
+            time.sleep(DUTY_S)
+        finally:
+            _send_all(pids, signal.SIGCONT)
+        over.wait(DUTY_S)
+
+
+def _send_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
