@@ -1,2 +1,150 @@
 """A case: what a failed, hung or slow job left behind, in one folder. The evidence bundle of an incident is such a folder, so the
 verdict of a live incident can be had again offline by `rerail diagnose FOLDER`."""
+
+import json
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rerail import signatures
+from rerail.errors import Misconfigured
+from rerail.readers import joblog, kernel, scheduler
+from rerail.readers.joblog import JobLog
+from rerail.readers.kernel import KernelLog
+from rerail.readers.scheduler import Scheduled
+from rerail.records import Rank
+from rerail.signatures import Signature
+
+MOST_JSON = 8 << 20
+"""Bytes of a JSON file of a case; ranks of 100,000 processes take 3 MB."""
+
+MOST_NODES = 4096
+"""Kernel logs read of one case."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was left behind, read and bounded."""
+
+    folder: str = ""
+    log: JobLog = field(default_factory=JobLog)
+    kernel: dict[str, KernelLog] = field(default_factory=dict)
+    scheduler: Scheduled | None = None
+    rank_nodes: dict[int, str] = field(default_factory=dict)
+    processes: tuple[Rank, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What was not there or could not be read, one sentence each."""
+
+
+def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL) -> Case:
+    """Read a case folder, or a bare log. Regular files only: a pipe or a device is said to be left out, never waited for.
+
+    Raises Misconfigured when there is nothing to read at that path.
+    """
+    path = Path(folder)
+    if not path.exists():
+        raise Misconfigured(f"{path} does not exist; give a case folder or a log file")
+    if not path.is_dir():
+        log, missing = _log(path, rows, None)
+        return Case(str(path), log, rank_nodes=dict(log.rank_nodes), missing=(*missing, "only a log was given: no scheduler's record, no kernel log"))
+    missing: list[str] = []
+    said = _json(path / "scheduler.json", missing)
+    scheduled = scheduler.read(said) if said is not None else None
+    started = scheduled.started_at if scheduled else None
+    log, unread = _log(path / "job.log", rows, started.year if started else None)
+    missing += unread
+    if scheduled is None:
+        missing.append("no scheduler's record")
+    kernels = _kernels(path / "dmesg", rows, scheduled, missing)
+    ranks = _ranks(_json(path / "ranks.json", missing))
+    processes = _processes(_json(path / "processes.json", missing))
+    named = {rank.rank: rank.node for rank in processes if rank.node}
+    return Case(str(path), log, kernels, scheduled, {**log.rank_nodes, **named, **ranks}, processes, tuple(missing))
+
+
+def _regular(path: Path) -> int | None:
+    """Size of a regular file; None for anything that may block or never end."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _log(path: Path, rows: tuple[Signature, ...], year: int | None) -> tuple[JobLog, list[str]]:
+    size = _regular(path)
+    if size is None:
+        return JobLog(), [f"{path.name}: not there, or no regular file"]
+    try:
+        with path.open("rb") as stream:
+            log = joblog.read(stream, size, rows, year)
+    except OSError as error:
+        return JobLog(), [f"{path.name}: could not be read ({error.strerror})"]
+    return log, list(log.notes)
+
+
+def _bytes(path: Path, most: int, missing: list[str], end: bool = False) -> bytes | None:
+    """At most `most` bytes of a regular file, its end when `end`; None when there is none."""
+    size = _regular(path)
+    if size is None:
+        return None
+    try:
+        with path.open("rb") as stream:
+            if end and size > most:
+                stream.seek(size - most)
+            return stream.read(most)
+    except OSError as error:
+        missing.append(f"{path.name}: could not be read ({error.strerror})")
+        return None
+
+
+def _json(path: Path, missing: list[str]) -> Any:
+    data = _bytes(path, MOST_JSON + 1, missing)
+    if data is None:
+        return None
+    if len(data) > MOST_JSON:
+        missing.append(f"{path.name}: larger than {MOST_JSON >> 20} MiB, not read")
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        missing.append(f"{path.name}: no JSON")
+        return None
+
+
+def _kernels(folder: Path, rows: tuple[Signature, ...], scheduled: Scheduled | None, missing: list[str]) -> dict[str, KernelLog]:
+    if not folder.is_dir():
+        missing.append("no kernel log of any node")
+        return {}
+    year = scheduled.started_at.year if scheduled and scheduled.started_at else None
+    logs: dict[str, KernelLog] = {}
+    for path in sorted(folder.glob("*.log"))[:MOST_NODES]:
+        data = _bytes(path, kernel.MOST_BYTES, missing, end=True)
+        if data is not None:
+            read = kernel.read(path.name.removesuffix(".log"), data, year, rows)
+            logs[read.node] = kernel.dated(read, scheduled.seen_until if scheduled else None)
+    nodes = scheduled.nodes if scheduled else ()
+    silent = [node for node in nodes if node not in logs]
+    if silent and logs:
+        missing.append(f"no kernel log of {', '.join(silent[:4])}{' and others' if len(silent) > 4 else ''}")
+    return logs
+
+
+def _ranks(said: Any) -> dict[int, str]:
+    if not isinstance(said, dict):
+        return {}
+    return {int(rank): node for rank, node in said.items() if str(rank).isdecimal() and len(str(rank)) < 8 and isinstance(node, str)}
+
+
+def _processes(said: Any) -> tuple[Rank, ...]:
+    found = []
+    for item in said if isinstance(said, list) else []:
+        try:
+            found.append(Rank.model_validate(item))
+        except ValidationError:
+            continue
+    return tuple(found)
