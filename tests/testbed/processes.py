@@ -48,7 +48,7 @@ class Processes:
         self.adopt(name, int(done.stdout))
 
     def start_node(self, name: str, etc: Path, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start a daemon as a machine of its own: hostname, process numbers, mounts. To kill its first process is a power loss."""
+        """Start a daemon as a machine of its own: hostname, process numbers, mounts. Killing its first process is power loss."""
         apart = ["unshare", "--uts", "--pid", "--fork", "--mount", "--mount-proc", "--kill-child=KILL", "--"]
         self.start(name, [*apart, "bash", "-c", _NODE_INIT, "init", name, str(etc), *argv], environment)
 

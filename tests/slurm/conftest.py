@@ -1,0 +1,82 @@
+"""Tests on a real Slurm: one cluster of six nodes a worker, all of them in one worker under `--dist loadgroup`."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from adapters.schedulers.slurm import InCluster, SlurmScheduler
+from rerail.records import Job
+from tests.testbed import packages, slots
+from tests.testbed.cluster import Cluster
+from tests.testbed.processes import wait_until
+
+HERE = Path(__file__).parent
+PATIENCE_S = 60.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slurm)
+            item.add_marker(pytest.mark.xdist_group("slurm"))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Six idle nodes. Installs Debian's packages where it may; else skips, and where that would hide something (CI) fails."""
+    if why := packages.ensure((*packages.SLURM, *packages.TORCH)):
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    with slots.running(nodes=6) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def scheduler(cluster: Cluster) -> SlurmScheduler:
+    """The adapter on it, with the rights of root."""
+    return SlurmScheduler("testbed", InCluster(str(cluster.slurm_conf)))
+
+
+Until = Callable[[str, Callable[[Job], bool]], Job]
+
+
+@pytest.fixture
+def until(scheduler: SlurmScheduler) -> Until:
+    """until(job_id, condition): the job as soon as the condition holds for it."""
+
+    def wait(job_id: str, condition: Callable[[Job], bool]) -> Job:
+        seen: list[Job] = []
+
+        def holds() -> bool:
+            seen[:] = [scheduler.job(job_id)]
+            return condition(seen[0])
+
+        wait_until(holds, PATIENCE_S, f"job {job_id}")
+        return seen[0]
+
+    return wait
+
+
+@pytest.fixture
+def sleeper(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """sleeper(*options, seconds=600, exit_code=0): submit a batch job that does nothing; its job id."""
+    script = cluster.shared / "sleeper.sh"
+    script.write_text('#!/bin/sh\nsleep "$1"\nexit "$2"\n')
+    script.chmod(0o755)
+
+    def submit(*options: str, seconds: float = 600, exit_code: int = 0) -> str:
+        return cluster.sbatch(*options, str(script), str(seconds), str(exit_code))
+
+    return submit
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(cluster: Cluster) -> Iterator[None]:
+    """Each test finds an empty queue and healthy nodes."""
+    yield
+    if cluster.controller_answers():
+        cluster.run(["scancel", "--user=rerailjob", "--signal=KILL", "--full"], check=False)
+        cluster.run(["scancel", "--user=rerailjob"], check=False)
