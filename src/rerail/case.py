@@ -50,7 +50,12 @@ def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL) 
         raise Misconfigured(f"{path} does not exist; give a case folder or a log file")
     if not path.is_dir():
         log, missing = _log(path, rows, None)
-        return Case(str(path), log, rank_nodes=dict(log.rank_nodes), missing=(*missing, "only a log was given: no scheduler's record, no kernel log"))
+        return Case(
+            str(path),
+            log,
+            rank_nodes=dict(log.rank_nodes),
+            missing=(*missing, "only a log was given: no scheduler's record, no kernel log"),
+        )
     missing: list[str] = []
     said = _json(path / "scheduler.json", missing)
     scheduled = scheduler.read(said) if said is not None else None
@@ -137,7 +142,9 @@ def _kernels(folder: Path, rows: tuple[Signature, ...], scheduled: Scheduled | N
 def _ranks(said: Any) -> dict[int, str]:
     if not isinstance(said, dict):
         return {}
-    return {int(rank): node for rank, node in said.items() if str(rank).isdecimal() and len(str(rank)) < 8 and isinstance(node, str)}
+    return {
+        int(rank): node for rank, node in said.items() if str(rank).isdecimal() and len(str(rank)) < 8 and isinstance(node, str)
+    }
 
 
 def _processes(said: Any) -> tuple[Rank, ...]:

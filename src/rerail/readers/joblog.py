@@ -94,6 +94,8 @@ class JobLog:
     """Which task of the launcher runs where."""
     speakers: dict[str, int] = field(default_factory=dict)
     """Hosts that speak in prefixes, with their line counts."""
+    remarks: list[tuple[int, int]] = field(default_factory=list)
+    """Line number and rank of lines without a prefix that name a rank."""
     tail: list[tuple[int, bytes]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was not read, and why."""
@@ -116,13 +118,17 @@ _ERRORS = _compiled(
     r"Traceback \(most recent call last\)|Root Cause \(first observed failure\)|(?:Error|Exception): |exitcode|Fatal Python error"
     r"|[Ss]egmentation fault|killed by signal|srun: error|slurmstepd|[Uu]nhandled exception|exit code \d"
 )
+_YEAR = re.compile(rb"\b(20\d{2})-\d{2}-\d{2}[T _]\d{2}:\d{2}")
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.{0,300})$")
 _RANK_ON = re.compile(
     r"(?i)(?<!\w)(?:global[_ ]?)?rank[=: #]{0,3}(\d{1,7})\b[^\n]{0,60}?\b(?:on|host|hostname|node|nodename)[=: ]{1,3}\"?([a-z][\w.-]{1,80})"
     r"|\bhost(?:name)?=([a-z][\w.-]{1,80})[^\n]{0,80}?\bglobal_rank[=:](\d{1,7})"
 )
+_RANK_SAID = re.compile(r"(?i)(?:<rank |\[rank |\brank=)(\d{1,7})\b")
 _NCCL_HEAD = re.compile(r"^([A-Za-z][\w.-]{1,80}):\d{1,9}:\d{1,9} (?:\[\d{1,3}\] )?NCCL ")
-_NCCL_RANK = re.compile(r"^([A-Za-z][\w.-]{1,80}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL .{0,200}?\brank (\d{1,7}) (?:nranks|nRanks|cudaDev|localrank)")
+_NCCL_RANK = re.compile(
+    r"^([A-Za-z][\w.-]{1,80}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL .{0,200}?\brank (\d{1,7}) (?:nranks|nRanks|cudaDev|localrank)"
+)
 
 
 def read(stream: BinaryIO, size: int, rows: Sequence[Signature] = signatures.ALL, year: int | None = None) -> JobLog:
@@ -130,6 +136,7 @@ def read(stream: BinaryIO, size: int, rows: Sequence[Signature] = signatures.ALL
     reading = _Reading(tuple(rows), year, walk_all=size <= WALK_ALL)
     seen = 0
     for block in blocks.read(stream, min(size, MOST_BYTES)):
+        reading.date(block)
         reading.take(block)
         seen += len(block.data)
     log = reading.log
@@ -155,6 +162,11 @@ class _Reading:
         self._tracebacks = Tracebacks(year)
         self._block: dict[str, str] = {}
         self._first = False
+
+    def date(self, block: Block) -> None:
+        """Learn the year from the first full date, for times that name none."""
+        if self._year is None and (found := _YEAR.search(block.data, 0, 1 << 20)):
+            self._year = int(found[1])
 
     def take(self, block: Block) -> None:
         """Take in whole lines."""
@@ -250,7 +262,7 @@ class _Reading:
             self.log.speakers[front.host] = self.log.speakers.get(front.host, 0) + 1
         self._tracebacks.take(number, front, said)
         self._launcher_says(number, front)
-        self._placed(front)
+        self._placed(number, front)
         phase = progress.phase(raw)
         if phase is not None:
             self.log.phases.append((number, phase))
@@ -263,7 +275,7 @@ class _Reading:
         if mark.at is not None:
             self.log.times.append((number, mark.at))
 
-    def _placed(self, front: Prefix) -> None:
+    def _placed(self, number: int, front: Prefix) -> None:
         """A line that tells where a rank runs."""
         body = front.body
         if len(self.log.rank_nodes) > 100_000 or "rank" not in body.lower() and "host=" not in body:
@@ -273,6 +285,9 @@ class _Reading:
             self.log.rank_nodes.setdefault(int(match[2]), match[1])
             return
         match = _RANK_ON.search(body[:400])
+        said = _RANK_SAID.search(body[:400])
+        if said and front.rank is None and len(self.log.remarks) < MOST_MARKS:
+            self.log.remarks.append((number, int(said[1])))
         if match:
             rank, host = (match[1], match[2]) if match[1] else (match[4], match[3])
             self.log.rank_nodes.setdefault(int(rank), host.rstrip(".:,"))
@@ -303,8 +318,14 @@ class _Reading:
         task = int(said["task"]) if said.get("task") else None
         self.log.failures.append(
             Failure(
-                int(said["line"]), said.get("host", ""), int(rank[0]) if rank else None, int(code[0]) if code else None, at, self._first,
-                said.get("traceback", ""), task,
+                int(said["line"]),
+                said.get("host", ""),
+                int(rank[0]) if rank else None,
+                int(code[0]) if code else None,
+                at,
+                self._first,
+                said.get("traceback", ""),
+                task,
             )
         )
         self._first = False

@@ -34,6 +34,8 @@ class Mark(NamedTuple):
     """Seconds a step, as the loop itself says."""
     rank: int | None
     at: datetime | None
+    elapsed: float | None = None
+    """Seconds since its bar or its epoch began, as a bar says."""
 
 
 class Reader(NamedTuple):
@@ -112,6 +114,8 @@ _LOSS = _compiled(
     r"(?i)(?:^|[^\w.])(?:(?:lm|train|training|reduced_train|step|average|avg|total|mean)[_ ])?loss[\"']?\s*[=:]?\s*\(?"
     r"([-+]?(?:\d[\d,_]*\.?\d*(?:e[-+]?\d+)?|nan|inf))"
 )
+
+_ELAPSED = _compiled(r"(?:\[|\belapsed )(?:(\d{1,4}):)?(\d{1,2}):(\d{2})(?:<|,|\s|$)")
 
 _UNIT = r"(?:step|it|iter|iteration|batch)"
 _PACES: tuple[tuple[Any, float, bool], ...] = tuple(
@@ -211,7 +215,7 @@ def step_by(reader: str, line: bytes) -> int | None:
 def _marked(name: str, match: Any, said: bytes) -> Mark:
     front = prefixes.read(said.decode("utf-8", "replace"))
     rank = front.rank if front.rank is not None else front.task
-    return Mark(name, _counted(match), _epoch(match), _loss(said), _pace(said), rank, front.at)
+    return Mark(name, _counted(match), _epoch(match), _loss(said), _pace(said), rank, front.at, _elapsed(said))
 
 
 def _epoch(match: Any) -> float | None:
@@ -247,6 +251,11 @@ def _pace(said: bytes) -> float | None:
         if value is not None and value > 0:
             return unit / value if is_rate else unit * value
     return None
+
+
+def _elapsed(said: bytes) -> float | None:
+    match = _ELAPSED.search(said)
+    return int(match[1] or 0) * 3600.0 + int(match[2]) * 60 + int(match[3]) if match else None
 
 
 def _number(said: bytes) -> float | None:

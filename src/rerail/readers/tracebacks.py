@@ -43,7 +43,9 @@ _HEADER = "Traceback (most recent call last)"
 _CHAINS = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r'^\s*File "([^"]{1,300})", line \d+')
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{0,160}(?::\s|:$|$)")
-_ENDS_LIKE_ONE = re.compile(r"(?:Error|Exception|Interrupt|Exit|Iteration|Fault|Timeout|Failure|Abort|Warning)(?::|$)|^[a-z_][\w]*(?:\.[\w]+)+:")
+_ENDS_LIKE_ONE = re.compile(
+    r"(?:Error|Exception|Interrupt|Exit|Iteration|Fault|Timeout|Failure|Abort|Warning)(?::|$)|^[a-z_][\w]*(?:\.[\w]+)+:"
+)
 
 
 class Tracebacks:

@@ -1,0 +1,464 @@
+"""Findings: each source's candidates for the root, in one form, so that they can be weighed against each other."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+from rerail.attribution.course import Course
+from rerail.attribution.whom import Places, Whom
+from rerail.case import Case
+from rerail.readers import lines
+from rerail.readers.joblog import Failure, Sighting
+from rerail.readers.kernel import KernelLine
+from rerail.readers.tracebacks import Traceback
+from rerail.records import Advice, Excerpt, FaultClass, Kind, Rank, Role
+from rerail.signatures import Scope, Signature
+
+
+class Level(IntEnum):
+    """How far a source is believed; the order of trust."""
+
+    ECHO = 0
+    SUMMARY = 1
+    """A launcher's word about an exit code or signal."""
+    PROCESS = 2
+    """The state of a process."""
+    EXCEPTION = 3
+    """An exception that no row knows."""
+    LOG = 4
+    """A root-capable line of the job's log."""
+    KERNEL = 5
+    """A kernel line with its node."""
+    SCHEDULER = 6
+    """The scheduler's own record of a node."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One candidate for the root."""
+
+    level: Level
+    cause: str
+    fault: FaultClass
+    kind: Kind
+    scope: Scope
+    advice: Advice | None
+    why: str
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    line: int | None = None
+    """First line in the job's log."""
+    last_line: int | None = None
+    at: datetime | None = None
+    evidence: tuple[Excerpt, ...] = ()
+    signature: str = ""
+    role: Role = Role.ROOT
+    general: bool = False
+    death: bool = True
+    """True when a process died or raised by it."""
+    text: str = ""
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+
+MOST_EVIDENCE = 3
+BEFORE_START = timedelta(minutes=2)
+"""Clocks of nodes and of the scheduler differ by less; older kernel lines belong to an earlier job."""
+
+NEAR = timedelta(minutes=30)
+"""A kernel line this long before the failure can still be its cause; one of hours before did not stop the job then."""
+
+
+def gather(case: Case, places: Places, course: Course) -> list[Finding]:
+    """All findings of a case, echoes included."""
+    found = [
+        *_from_scheduler(case, places),
+        *_from_kernels(case, places, course),
+        *_from_log(case, places),
+        *_from_tracebacks(case, places),
+        *_from_failures(case, places),
+        *_from_processes(case, places),
+    ]
+    return [one for one in found if one is not None]
+
+
+def _excerpt(
+    case: Case, line: int, raw: bytes | str, role: Role, whom: Whom, signature: str = "", at: datetime | None = None
+) -> Excerpt:
+    return Excerpt(
+        source=case.log.name,
+        line=line,
+        text=lines.excerpt(raw),
+        role=role,
+        signature=signature,
+        node=whom.nodes[0] if len(whom.nodes) == 1 else "",
+        rank=whom.ranks[0] if len(whom.ranks) == 1 else None,
+        at=at,
+    )
+
+
+# --- the scheduler -------------------------------------------------------------------------------------------------------------
+
+_BAD_STATE = re.compile(r"(?i)^\W*(?:down|fail|unknown|error|not_?responding|reboot)|not responding|\bunexpectedly rebooted")
+_SICK_REASON = re.compile(
+    r"(?i)drain.*\b(?:gpu|gres|nvidia|xid|ecc|health|nhc|memory|prolog|epilog|kill task|dimm|nvlink|ib|link)\b"
+)
+
+
+def bad_nodes(case: Case) -> dict[str, str]:
+    """Nodes of the job that the scheduler calls down, failed or sick, with its words."""
+    states = case.scheduler.node_states if case.scheduler else {}
+    return {node: said for node, said in states.items() if _BAD_STATE.search(said) or _SICK_REASON.search(said)}
+
+
+def _from_scheduler(case: Case, places: Places) -> list[Finding]:
+    bad = bad_nodes(case)
+    if not bad or case.scheduler is None:
+        return []
+    nodes = tuple(places.known(node) or node for node in bad)
+    said = "; ".join(f"{node}: {state}" for node, state in list(bad.items())[:3])
+    excerpt = Excerpt(source="scheduler.json", text=lines.excerpt(f"state {case.scheduler.state}; {said}"), node=nodes[0])
+    why = f"The scheduler calls {', '.join(nodes[:3])} {_word(next(iter(bad.values())))}."
+    return [
+        Finding(
+            Level.SCHEDULER,
+            "node_failure",
+            FaultClass.SYSTEM,
+            Kind.CRASH,
+            Scope.NODE,
+            Advice.RESTART_EXCLUDING_NODES,
+            why,
+            nodes=nodes,
+            at=case.scheduler.ended_at,
+            evidence=(excerpt,),
+        )
+    ]
+
+
+def _word(state: str) -> str:
+    return lines.excerpt(state, 60).lower()
+
+
+# --- kernel logs ---------------------------------------------------------------------------------------------------------------
+
+
+def _from_kernels(case: Case, places: Places, course: Course) -> list[Finding]:
+    """One finding for each cause, over the nodes whose kernel tells it near the failure."""
+    groups: dict[tuple[str, bool], list[tuple[str, KernelLine]]] = {}
+    for node, log in case.kernel.items():
+        for line in log.known:
+            if _belongs(case, line):
+                groups.setdefault((line.row.id, _is_near(course, line)), []).append((places.known(node) or node, line))
+    return [_kernel_finding(seen, near) for (_, near), seen in groups.items()]
+
+
+def _belongs(case: Case, line: KernelLine) -> bool:
+    """False for lines from before the attempt began: they must not convict."""
+    started = case.scheduler.started_at if case.scheduler else None
+    ended = case.scheduler.seen_until if case.scheduler else None
+    if line.at is None:
+        return started is None
+    return (started is None or line.at >= started - BEFORE_START) and (ended is None or line.at <= ended + NEAR)
+
+
+def _is_near(course: Course, line: KernelLine) -> bool:
+    failed = course.failed_at
+    if failed is None or line.at is None:
+        return True
+    return line.at >= failed - NEAR - timedelta(seconds=course.gap_s or 0)
+
+
+def _kernel_finding(seen: list[tuple[str, KernelLine]], near: bool) -> Finding:
+    row = seen[0][1].row
+    nodes = tuple(dict.fromkeys(node for node, _ in seen))
+    times = [line.at for _, line in seen if line.at is not None]
+    evidence = tuple(
+        Excerpt(
+            source=f"dmesg/{node}.log",
+            line=line.line,
+            text=lines.excerpt(line.text),
+            role=row.role,
+            signature=row.id,
+            node=node,
+            at=line.at,
+        )
+        for node, line in seen[:MOST_EVIDENCE]
+    )
+    level = Level.KERNEL if near and row.role is Role.ROOT else Level.ECHO
+    finding = _by_row(row, level, Whom((), nodes), evidence, min(times, default=None), None)
+    return replace(finding, death=False, text=lines.excerpt(seen[0][1].text))
+
+
+def _by_row(
+    row: Signature, level: Level, whom: Whom, evidence: tuple[Excerpt, ...], at: datetime | None, line: int | None
+) -> Finding:
+    return Finding(
+        level,
+        row.cause,
+        row.fault,
+        row.kind,
+        row.scope,
+        row.advice,
+        row.why,
+        whom.ranks,
+        whom.nodes,
+        line,
+        line,
+        at,
+        evidence,
+        row.id,
+        row.role,
+        row.general,
+    )
+
+
+# --- the job's log -------------------------------------------------------------------------------------------------------------
+
+
+def _from_log(case: Case, places: Places) -> list[Finding]:
+    """One finding for each row that the log hits, over all who said it."""
+    groups: dict[str, list[Sighting]] = {}
+    for seen in case.log.sightings:
+        if seen.row.role is not Role.NOISE:
+            groups.setdefault(seen.row.id, []).append(seen)
+    return [_log_finding(case, places, seen) for seen in groups.values()]
+
+
+def _log_finding(case: Case, places: Places, seen: list[Sighting]) -> Finding:
+    row = seen[0].row
+    whoms = [places.of(sight.front, sight.raw, row) for sight in seen]
+    whoms = [
+        whom if whom.ranks or whom.nodes else _by_traceback(case, places, sight) for whom, sight in zip(whoms, seen, strict=True)
+    ]
+    evidence = tuple(
+        _excerpt(case, sight.line, sight.raw, row.role, whom, row.id, sight.front.at)
+        for sight, whom in list(zip(seen, whoms, strict=True))[:MOST_EVIDENCE]
+    )
+    level = Level.ECHO if row.role is not Role.ROOT else Level.LOG
+    first = seen[0]
+    finding = _by_row(row, level, _all(whoms), evidence, first.front.at or case.log.time_near(first.line), first.line)
+    return replace(finding, text=lines.excerpt(first.raw), last_line=seen[-1].line)
+
+
+def _by_traceback(case: Case, places: Places, sight: Sighting) -> Whom:
+    """A line inside of a traceback is said by whom the traceback is."""
+    for one in case.log.tracebacks:
+        if one.line <= sight.line <= one.last_line:
+            return raised_by(case, places, one)
+    return Whom()
+
+
+def _all(whoms: Iterable[Whom]) -> Whom:
+    ranks = dict.fromkeys(rank for whom in whoms for rank in whom.ranks)
+    nodes = dict.fromkeys(node for whom in whoms for node in whom.nodes)
+    return Whom(tuple(sorted(ranks)), tuple(nodes))
+
+
+# --- exceptions ----------------------------------------------------------------------------------------------------------------
+
+_WRAPPERS = re.compile(
+    r"ChildFailedError|CalledProcessError|SignalException|KeyboardInterrupt|SystemExit|RayTaskError|ProcessRaisedException|ProcessExitedException|BrokenProcessPool"
+)
+_ECHOES = re.compile(
+    r"(?i)connection (?:closed|reset|refused)|broken pipe|timed? ?out|timeout|remote process exited|peer|nccl|gloo|\bc10d\b|DistBackendError|DistStoreError"
+    r"|DistNetworkError|EOFError$|rendezvous|BrokenPipeError|ConnectionResetError|ncclRemoteError|aborted|unhandled system error"
+)
+_PRECONDITIONS = ("ModuleNotFoundError", "ImportError", "FileNotFoundError", "PermissionError", "OSError", "NotADirectoryError")
+
+
+def raised_by(case: Case, places: Places, one: Traceback) -> Whom:
+    """Who raised it: its prefix, its exception's prefix, or a line right behind it that names a rank."""
+    whom = places.of(one.front, one.raised.encode())
+    if whom.ranks or whom.nodes:
+        return whom
+    for seen in case.log.remarks:
+        if one.last_line < seen[0] <= one.last_line + 3:
+            return Whom((seen[1],), tuple(filter(None, (places.node_of(seen[1]),))))
+    return Whom()
+
+
+def _from_tracebacks(case: Case, places: Places) -> list[Finding]:
+    """One finding for each exception that no row knows."""
+    known = {seen.line for seen in case.log.sightings}
+    groups: dict[str, list[Traceback]] = {}
+    for one in case.log.tracebacks:
+        if one.raised and one.last_line not in known and not _WRAPPERS.search(one.name):
+            groups.setdefault(_same(one.raised), []).append(one)
+    return [_raised_finding(case, places, seen) for seen in groups.values()]
+
+
+def _same(raised: str) -> str:
+    """An exception without what differs between ranks."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", raised)[:160]
+
+
+def _raised_finding(case: Case, places: Places, seen: list[Traceback]) -> Finding:
+    first = seen[0]
+    echo = bool(_ECHOES.search(first.raised))
+    whoms = [raised_by(case, places, one) for one in seen]
+    role = Role.CASCADE if echo else Role.ROOT
+    evidence = tuple(
+        _excerpt(case, one.last_line, one.raised, role, whom, "", case.log.time_near(one.line))
+        for one, whom in list(zip(seen, whoms, strict=True))[:MOST_EVIDENCE]
+    )
+    whom = _all(whoms)
+    return Finding(
+        Level.ECHO if echo else Level.EXCEPTION,
+        "peer_lost" if echo else _named(first.name),
+        FaultClass.UNKNOWN if echo else FaultClass.APPLICATION,
+        Kind.CRASH,
+        Scope.RANK,
+        Advice.RESTART if echo else Advice.STOP,
+        f"{lines.excerpt(first.raised, 120)} was raised" + (f" on rank {whom.ranks[0]}" if len(whom.ranks) == 1 else "") + ".",
+        whom.ranks,
+        whom.nodes,
+        first.line,
+        seen[-1].last_line,
+        case.log.time_near(first.line),
+        evidence,
+        role=role,
+        text=first.raised,
+        tags=frozenset({"precondition"} if first.name in _PRECONDITIONS else ()),
+    )
+
+
+def _named(exception: str) -> str:
+    """snake_case of an exception's name."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", exception).lower()[:60] or "exception"
+
+
+# --- launchers' words ----------------------------------------------------------------------------------------------------------
+
+_SIGNALS = {
+    4: ("illegal_instruction", FaultClass.UNKNOWN),
+    6: ("aborted", FaultClass.UNKNOWN),
+    7: ("bus_error", FaultClass.UNKNOWN),
+    8: ("floating_point_exception", FaultClass.APPLICATION),
+    9: ("killed_unknown", FaultClass.UNKNOWN),
+    11: ("segmentation_fault", FaultClass.APPLICATION),
+}
+_TEARDOWN = (-15, -2, 143, 130)
+
+
+def _from_failures(case: Case, places: Places) -> list[Finding]:
+    """What launchers say of exit codes and signals. Whoever exits with 1 raised something that is told elsewhere, or lost a peer."""
+    told = [one for one in case.log.failures if one.exit_code not in (None, 0, 1, *_TEARDOWN, -6)]
+    signals = [one for one in told if one.exit_code is not None and (one.exit_code < 0 or one.exit_code > 128)]
+    chosen = signals or told
+    if not chosen:
+        return []
+    chosen = [one for one in chosen if one.exit_code == _first(chosen).exit_code]
+    return [_exit_finding(case, places, chosen)]
+
+
+def _first(failures: list[Failure]) -> Failure:
+    dated = [one for one in failures if one.at is not None]
+    return min(dated, key=lambda one: (one.at, one.line)) if dated else failures[0]  # type: ignore[arg-type,return-value]
+
+
+def _exit_finding(case: Case, places: Places, failures: list[Failure]) -> Finding:
+    first = _first(failures)
+    code = first.exit_code or 0
+    signal = -code if code < 0 else code - 128 if code > 128 else 0
+    cause, fault = (
+        _SIGNALS.get(signal, ("killed_by_signal", FaultClass.UNKNOWN)) if signal else ("exit_code", FaultClass.APPLICATION)
+    )
+    ranks = tuple(dict.fromkeys(one.rank for one in failures if one.rank is not None))
+    said = f"was killed by signal {signal}" if signal else f"exited with code {code}"
+    why = f"Rank {', '.join(map(str, ranks[:4]))} {said}; nothing in the inputs tells why."
+    advice = Advice.RESTART if fault is FaultClass.UNKNOWN else Advice.STOP
+    whom = Whom(ranks, tuple(filter(None, (places.known(first.host),))))
+    text = f"rank {first.rank} on {first.host}: exit code {first.exit_code} {first.said}"
+    evidence = (_excerpt(case, first.line, text, Role.ROOT, whom, "", first.at),)
+    return Finding(
+        Level.SUMMARY,
+        cause,
+        fault,
+        Kind.CRASH,
+        Scope.RANK,
+        advice,
+        why,
+        ranks,
+        whom.nodes,
+        first.line,
+        failures[-1].line,
+        first.at,
+        evidence,
+    )
+
+
+# --- processes -----------------------------------------------------------------------------------------------------------------
+
+
+def _from_processes(case: Case, places: Places) -> list[Finding]:
+    """What the state of the processes shows: stopped ones, and the first one that a signal or an exit code ended."""
+    stopped = [one for one in case.processes if one.state in ("T", "t")]
+    stuck = [one for one in case.processes if one.state == "D"]
+    dead = [
+        one
+        for one in case.processes
+        if (one.exit_signal or one.exit_code) and one.exit_signal not in (15, 2, 6) and not one.state
+    ]
+    found = []
+    if stopped:
+        found.append(
+            _process(stopped, "process_stopped", Kind.HANG, "is stopped (state T): somebody or something sent it a stop signal")
+        )
+    elif stuck and len(stuck) < len(case.processes):
+        found.append(_process(stuck, "process_stuck_in_kernel", Kind.HANG, "waits in the kernel (state D)"))
+    killed = [one for one in dead if one.exit_signal]
+    if killed or dead:
+        found.append(_died(_earliest(killed or dead)))
+    return found
+
+
+def _earliest(dead: list[Rank]) -> list[Rank]:
+    """The first ones to end; all when nobody knows when."""
+    dated = [one.ended_at for one in dead if one.ended_at is not None]
+    return [one for one in dead if one.ended_at is None or one.ended_at == min(dated)] if dated else dead
+
+
+def _died(dead: list[Rank]) -> Finding:
+    first = dead[0]
+    if not first.exit_signal:
+        finding = _process(dead, "exit_code", Kind.CRASH, f"exited with code {first.exit_code}")
+        return replace(finding, fault=FaultClass.APPLICATION, advice=Advice.STOP)
+    cause, fault = _SIGNALS.get(first.exit_signal, ("killed_by_signal", FaultClass.UNKNOWN))
+    finding = _process(dead, cause, Kind.CRASH, f"was killed by signal {first.exit_signal}; nothing in the inputs tells by whom")
+    return replace(finding, fault=fault, advice=Advice.RESTART if fault is FaultClass.UNKNOWN else Advice.STOP)
+
+
+def _process(seen: list[Rank], cause: str, kind: Kind, said: str) -> Finding:
+    ranks = tuple(sorted(one.rank for one in seen))
+    evidence = tuple(
+        Excerpt(
+            source="processes.json",
+            text=f"rank {one.rank} on {lines.excerpt(one.node, 80)}: {_state(one)}",
+            rank=one.rank,
+            at=one.ended_at,
+        )
+        for one in seen[:MOST_EVIDENCE]
+    )
+    why = f"Rank {', '.join(map(str, ranks[:4]))} {said}."
+    at = min((one.ended_at.replace(tzinfo=None) for one in seen if one.ended_at), default=None)
+    return Finding(
+        Level.PROCESS,
+        cause,
+        FaultClass.UNKNOWN,
+        kind,
+        Scope.RANK,
+        Advice.RESTART,
+        why,
+        ranks,
+        tuple(dict.fromkeys(one.node for one in seen if one.node)),
+        at=at,
+        evidence=evidence,
+        death=kind is Kind.CRASH,
+    )
+
+
+def _state(one: Rank) -> str:
+    if one.exit_signal:
+        return f"ended by signal {one.exit_signal}"
+    return f"exited with code {one.exit_code}" if one.exit_code is not None else f"state {one.state}"

@@ -1,0 +1,270 @@
+"""Judging: the rules that lead from findings to a verdict, in order; the first that speaks decides."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rerail.attribution import course as courses
+from rerail.attribution.course import Course, Ending
+from rerail.attribution.findings import Finding, Level, gather
+from rerail.attribution.spread import spread
+from rerail.attribution.weighing import Weighed, weigh
+from rerail.attribution.whom import Places
+from rerail.case import Case
+from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
+
+MOST_EVIDENCE = 8
+
+
+class Matter(NamedTuple):
+    """All that the rules look at."""
+
+    case: Case
+    places: Places
+    course: Course
+    findings: tuple[Finding, ...]
+    weighed: Weighed
+    hint: Kind | None
+
+
+Rule = Callable[[Matter], Verdict | None]
+
+
+def attribute(case: Case, hint: Kind | None = None) -> Verdict:
+    """The verdict on a case. `hint` is what a live detector or a person saw, where somebody did."""
+    places, course = Places(case), courses.follow(case)
+    findings = gather(case, places, course)
+    matter = Matter(case, places, course, tuple(findings), weigh(findings, course), hint)
+    return next(verdict for rule in RULES if (verdict := rule(matter)) is not None)
+
+
+# --- nothing to recover --------------------------------------------------------------------------------------------------------
+
+
+def finished(matter: Matter) -> Verdict | None:
+    """The job came to its end."""
+    scheduled = matter.case.scheduler
+    if matter.course.ending is Ending.COMPLETED and scheduled and not scheduled.exit_code:
+        return _calm(matter, "completed", "The job completed with exit code 0." + _poisoned(matter.course))
+    return None
+
+
+def _poisoned(course: Course) -> str:
+    losses = [point.mark.loss for point in course.points[-5:] if point.mark.loss is not None]
+    return (
+        " Its loss is not a number at the end: look at the run and its last checkpoints."
+        if losses and all(x != x for x in losses)
+        else ""
+    )
+
+
+def by_will(matter: Matter) -> Verdict | None:
+    """Somebody or the scheduler ended it, and it had been moving."""
+    said = _WILLS.get(matter.course.ending)
+    if said is None or _node_to_blame(matter) or matter.hint in (Kind.CRASH, Kind.HANG) and matter.course.stopped:
+        return None
+    if matter.course.ending in (Ending.CANCELLED, Ending.TIMEOUT) and (matter.course.stopped or _stuck(matter)):
+        return None
+    return _calm(matter, *said)
+
+
+_WILLS = {
+    Ending.CANCELLED: ("user_cancel", "The job was cancelled on purpose; what died then died by that."),
+    Ending.PREEMPTED: ("preempted", "The scheduler preempted the job and requeues it by itself where it is set up so."),
+    Ending.REQUEUED: ("operator_requeue", "The job was requeued on purpose; nothing failed."),
+    Ending.TIMEOUT: ("time_limit", "The job was moving until its time limit ended it."),
+}
+
+
+def _node_to_blame(matter: Matter) -> bool:
+    root = matter.weighed.root
+    return root is not None and root.level is Level.SCHEDULER and matter.course.ending is Ending.REQUEUED
+
+
+def _stuck(matter: Matter) -> bool:
+    """Where times are missing: the log's last words are trouble that stops a job, not progress."""
+    course = matter.course
+    if course.silent_s is not None or course.trouble_line is None:
+        return False
+    waits = [one for one in matter.findings if one.kind is Kind.HANG and one.line is not None and one.line >= course.trouble_line]
+    return bool(waits) and course.ending is not Ending.CANCELLED
+
+
+def moving(matter: Matter) -> Verdict | None:
+    """A running job that makes progress at its usual pace."""
+    course = matter.course
+    if course.ending is not Ending.RUNNING or course.stopped or not course.points or matter.hint in (Kind.CRASH, Kind.HANG):
+        return None
+    if course.silent_s is None and _hang_words(matter):
+        return None
+    return _calm(matter, "healthy_running", f"The job is running and makes progress{_at_step(course)}.")
+
+
+def _hang_words(matter: Matter) -> bool:
+    root = matter.weighed.root
+    return root is not None and root.line is not None and root.line > (matter.course.last.line if matter.course.last else 0)
+
+
+def _at_step(course: Course) -> str:
+    step = course.last.mark.step if course.last else None
+    return f" (step {step})" if step is not None else ""
+
+
+def _calm(matter: Matter, cause: str, why: str) -> Verdict:
+    return Verdict(
+        kind=Kind.NONE,
+        fault=FaultClass.NONE,
+        cause=cause,
+        advice=Advice.NO_ACTION,
+        confidence=0.9,
+        why=why,
+        evidence=_last_progress(matter),
+        unknowns=matter.case.missing,
+    )
+
+
+# --- a failure -----------------------------------------------------------------------------------------------------------------
+
+
+def rooted(matter: Matter) -> Verdict | None:
+    """There is a root: told with its spread."""
+    root = matter.weighed.root
+    if root is None:
+        return None
+    one = spread(root, matter.places)
+    kind = _kind(matter, one)
+    return Verdict(
+        kind=kind,
+        fault=one.fault,
+        cause=one.cause,
+        culprit_nodes=one.nodes if one.advice is Advice.RESTART_EXCLUDING_NODES else (),
+        culprit_ranks=_ranks(matter, one),
+        advice=one.advice or Advice.RESTART,
+        confidence=_confidence(one, matter.weighed),
+        evidence=_evidence(matter, one),
+        why=_why(matter, one, kind),
+        unknowns=matter.case.missing,
+        rivals=tuple(_rival(rival) for rival in matter.weighed.rivals[:2]),
+    )
+
+
+def _ranks(matter: Matter, one: Finding) -> tuple[int, ...]:
+    """Ranks of the root; with a node at fault, those on it that showed it first."""
+    if one.ranks or not one.nodes or one.advice is not Advice.RESTART_EXCLUDING_NODES:
+        return one.ranks
+    others = [rank for other in matter.findings if other.role is Role.ROOT and other.level > Level.ECHO for rank in other.ranks]
+    return tuple(sorted({rank for rank in others if matter.places.node_of(rank) in one.nodes}))
+
+
+def _kind(matter: Matter, one: Finding) -> Kind:
+    """Crash when a process died or raised first; hang when progress stopped although nothing had died."""
+    if one.kind in (Kind.HANG, Kind.STRAGGLER):
+        return Kind.HANG
+    course = matter.course
+    died = [other for other in matter.findings if other.death and other.role is Role.ROOT and other.level > Level.ECHO]
+    if one.death or died:
+        return Kind.CRASH
+    if matter.hint in (Kind.CRASH, Kind.HANG):
+        return matter.hint
+    waited = any(other.kind is Kind.HANG for other in matter.findings if other.role is Role.CASCADE)
+    ended_otherwise = course.ending in (Ending.RUNNING, Ending.TIMEOUT, Ending.CANCELLED)
+    return Kind.HANG if course.ending is not Ending.NODE_FAIL and (course.stopped and (waited or ended_otherwise)) else Kind.CRASH
+
+
+def unexplained(matter: Matter) -> Verdict:
+    """No root: unknown is an honest answer, and isolates nobody."""
+    course = matter.course
+    waited = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.HANG]
+    echoes = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.CRASH]
+    hang = (
+        matter.hint is Kind.HANG or matter.hint is None and (course.stopped or bool(waited) and not _lost_first(waited, echoes))
+    )
+    kind = Kind.HANG if hang else Kind.CRASH
+    cause = ("nccl_timeout_unexplained" if waited else "silent_wedge") if hang else "unknown"
+    why = _silence(course) if hang else "The job failed, and what is there shows only consequences of something that is not told."
+    return Verdict(
+        kind=kind,
+        fault=FaultClass.UNKNOWN,
+        cause=cause,
+        advice=Advice.RESTART,
+        confidence=0.4,
+        why=why,
+        evidence=_evidence(matter, None),
+        unknowns=(*matter.case.missing, "no line that tells a root"),
+    )
+
+
+def _lost_first(waited: list[Finding], echoes: list[Finding]) -> bool:
+    """True when somebody lost a peer before anybody had waited too long."""
+    first = min((one.line or 0 for one in waited), default=0)
+    return any((one.line or 0) < first and one.cause == "peer_lost" for one in echoes)
+
+
+def _silence(course: Course) -> str:
+    silent = f" for {course.silent_s:.0f} s" if course.silent_s else ""
+    return f"Progress stopped{_at_step(course)}{silent}, nothing is known to have died, and no rank or node can be blamed."
+
+
+# --- words ---------------------------------------------------------------------------------------------------------------------
+
+_TRUST = {
+    Level.SCHEDULER: 0.9,
+    Level.KERNEL: 0.9,
+    Level.LOG: 0.8,
+    Level.EXCEPTION: 0.7,
+    Level.PROCESS: 0.7,
+    Level.SUMMARY: 0.6,
+    Level.ECHO: 0.4,
+}
+
+
+def _confidence(one: Finding, weighed: Weighed) -> float:
+    confidence = _TRUST[one.level] - 0.15 * min(len(weighed.rivals), 2) - (0.1 if one.general else 0.0)
+    agreeing = any(other.cause == one.cause and other.level is not one.level for other in weighed.echoes)
+    return round(min(0.97, max(0.1, confidence + (0.05 if agreeing else 0.0))), 2)
+
+
+def _why(matter: Matter, one: Finding, kind: Kind) -> str:
+    where = f" Culprit: {', '.join(one.nodes[:4])}." if one.nodes and one.advice is Advice.RESTART_EXCLUDING_NODES else ""
+    stopped = f" Progress stopped{_at_step(matter.course)}." if kind is Kind.HANG else ""
+    return f"{one.why}{where}{stopped}"
+
+
+def _rival(one: Finding) -> str:
+    place = f" ({', '.join(one.nodes[:2])})" if one.nodes else ""
+    settle = "a second failure of the same node would settle it" if one.nodes else "a restart elsewhere would settle it"
+    return f"{one.cause}{place}: {settle}"
+
+
+def _evidence(matter: Matter, one: Finding | None) -> tuple[Excerpt, ...]:
+    """The few lines that tell, in order of time where it is known and of lines where not."""
+    lines = [*(one.evidence if one else ())]
+    agreeing = [
+        other
+        for other in matter.weighed.echoes
+        if one is not None and other.role is Role.ROOT and set(other.nodes) & set(one.nodes)
+    ]
+    for other in agreeing[:2]:
+        lines += other.evidence[:1]
+    echoes = [other for other in matter.findings if other.role is Role.CASCADE and other.line is not None]
+    for echo in sorted(echoes, key=lambda other: other.line or 0)[:2]:
+        lines += [excerpt.model_copy(update={"role": Role.CASCADE}) for excerpt in echo.evidence[:1]]
+    lines = [*_last_progress(matter), *lines]
+    return _in_order(lines[:MOST_EVIDENCE])
+
+
+def _in_order(lines: list[Excerpt]) -> tuple[Excerpt, ...]:
+    if all(line.at is not None for line in lines):
+        return tuple(sorted(lines, key=lambda line: line.at))  # type: ignore[arg-type,return-value]
+    return tuple(lines)
+
+
+def _last_progress(matter: Matter) -> tuple[Excerpt, ...]:
+    last = matter.course.last
+    if last is None:
+        return ()
+    text = f"last progress: step {last.mark.step}" if last.mark.step is not None else "last progress"
+    return (Excerpt(source=matter.case.log.name, line=last.line, text=text, role=Role.NOISE, at=last.mark.at),)
+
+
+RULES: tuple[Rule, ...] = (finished, by_will, moving, rooted, unexplained)
+"""In order; the last one always speaks."""

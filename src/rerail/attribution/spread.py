@@ -1,0 +1,59 @@
+"""Spread: one node means the node; all nodes mean code, configuration or a shared service."""
+
+from dataclasses import replace
+
+from rerail.attribution.findings import Finding, Level
+from rerail.attribution.whom import Places
+from rerail.records import Advice, FaultClass
+from rerail.signatures import Scope
+
+MANY = 0.5
+"""Share of the job's nodes beyond which the same fault is no longer theirs: independent faults on so many at once don't happen."""
+
+
+def spread(one: Finding, places: Places) -> Finding:
+    """The finding with culprits and advice that its spread over nodes and ranks allows."""
+    if "precondition" in one.tags:
+        return _precondition(one, places)
+    if one.scope is Scope.NODE:
+        return _of_nodes(one, places)
+    if one.scope is Scope.RANK:
+        return _of_ranks(one, places)
+    return replace(one, nodes=(), ranks=(), advice=_without_nodes(one))
+
+
+def _without_nodes(one: Finding) -> Advice:
+    return Advice.RESTART if one.advice in (None, Advice.RESTART_EXCLUDING_NODES) else one.advice
+
+
+def _of_nodes(one: Finding, places: Places) -> Finding:
+    nodes = one.nodes or (places.nodes if len(places.nodes) == 1 else ())
+    if not nodes:
+        return replace(one, advice=_without_nodes(one))
+    if len(places.nodes) > 1 and len(nodes) > MANY * len(places.nodes):
+        return _everywhere(one)
+    ranks = tuple(rank for rank in one.ranks if places.node_of(rank) in ("", *nodes))
+    return replace(one, nodes=nodes, ranks=ranks, advice=one.advice or Advice.RESTART_EXCLUDING_NODES)
+
+
+def _everywhere(one: Finding) -> Finding:
+    """The same on most nodes: nobody is isolated, and it comes back until somebody changes the set-up."""
+    why = f"{one.why} It shows on {len(one.nodes)} nodes, so no single one is at fault."
+    advice = Advice.STOP if one.fault is FaultClass.SYSTEM else Advice.RESTART
+    return replace(one, nodes=(), ranks=(), advice=advice, why=why)
+
+
+def _of_ranks(one: Finding, places: Places) -> Finding:
+    world = len(places.case.rank_nodes)
+    everybody = world > 1 and len(one.ranks) >= 0.9 * world
+    return replace(one, nodes=(), ranks=() if everybody else one.ranks, advice=_without_nodes(one))
+
+
+def _precondition(one: Finding, places: Places) -> Finding:
+    """A module or file that is missing: on one node of several it is that node's, everywhere it is the program's."""
+    ranks = {rank for node in one.nodes for rank in places.ranks_by_node.get(node, [])}
+    one_node = len(places.nodes) > 1 and len(one.nodes) == 1 and (len(ranks) < 2 or len(one.ranks) >= 0.9 * len(ranks))
+    if one.level is Level.EXCEPTION and one_node and (len(ranks) >= 2 or len(places.nodes) > 2):
+        why = f"{one.why} Only {one.nodes[0]} has it: its files, mounts or image differ."
+        return replace(one, fault=FaultClass.SYSTEM, advice=Advice.RESTART_EXCLUDING_NODES, scope=Scope.NODE, why=why)
+    return _of_ranks(one, places)

@@ -1,0 +1,72 @@
+"""Weighing: which of the findings is the root, by order of trust, then by order in time."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from rerail.attribution.course import Course, Ending
+from rerail.attribution.findings import Finding, Level
+from rerail.records import FaultClass, Role
+from rerail.signatures import Scope
+
+SURVIVED = 3
+"""Progress lines after a line that no job prints after its death: the trouble told there was survived."""
+
+REACH = timedelta(seconds=60)
+"""Two candidates within this time of each other are both told: clocks differ, and logs are buffered."""
+
+
+class Weighed(NamedTuple):
+    """The root, if any; what is within reach of it; and the echoes."""
+
+    root: Finding | None
+    rivals: tuple[Finding, ...]
+    echoes: tuple[Finding, ...]
+
+
+def weigh(findings: list[Finding], course: Course) -> Weighed:
+    """Pick the root."""
+    candidates = [one for one in findings if _can_be_root(one) and not _survived(one, course)]
+    ordered = sorted(candidates, key=lambda one: _order(one, course))
+    root = ordered[0] if ordered else None
+    echoes = [one for one in findings if one is not root and (one.role is Role.CASCADE or one in candidates)]
+    rivals = [one for one in ordered[1:] if root is not None and _within_reach(root, one)]
+    return Weighed(root, tuple(rivals), tuple(echoes))
+
+
+def _can_be_root(one: Finding) -> bool:
+    return one.role is Role.ROOT and one.level > Level.ECHO and one.fault is not FaultClass.NONE
+
+
+def _survived(one: Finding, course: Course) -> bool:
+    """True for trouble in the log that training went on after."""
+    if one.last_line is None or one.level not in (Level.LOG, Level.EXCEPTION, Level.SUMMARY):
+        return False
+    return sum(point.line > one.last_line for point in course.points[-SURVIVED - 1 :]) > SURVIVED
+
+
+def trust(one: Finding, course: Course) -> int:
+    """The order of trust, higher first."""
+    if one.level is Level.KERNEL:
+        blames_node = one.scope is Scope.NODE and one.fault in (FaultClass.HARDWARE, FaultClass.SYSTEM)
+        return 70 if blames_node else 45 if one.fault is FaultClass.SYSTEM else 30
+    if one.level is Level.SCHEDULER:
+        return 65 if course.ending in (Ending.NODE_FAIL, Ending.REQUEUED, Ending.HELD) else 55
+    if one.level is Level.LOG:
+        return 40 if one.general else 50
+    return {Level.EXCEPTION: 40, Level.PROCESS: 35, Level.SUMMARY: 20}[one.level]
+
+
+def _order(one: Finding, course: Course) -> tuple[int, int, datetime, int]:
+    severity = 0 if one.fault is FaultClass.HARDWARE else 1
+    if one.level is Level.KERNEL:
+        return -trust(one, course), severity, one.at or datetime.max, 0  # noqa: DTZ901
+    return -trust(one, course), 0, datetime.min, one.line if one.line is not None else 0  # noqa: DTZ901
+
+
+def _within_reach(root: Finding, other: Finding) -> bool:
+    """True for another cause that the order alone does not rule out."""
+    if other.cause == root.cause or other.level < root.level or other.fault is root.fault and other.nodes == root.nodes:
+        return False
+    if root.at is None or other.at is None:
+        return True
+    return abs(root.at - other.at) <= REACH

@@ -1,0 +1,123 @@
+"""Whom a line speaks of: rank and node, from prefixes, names in the line, and who runs where."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from rerail import hostlist, signatures
+from rerail.case import Case
+from rerail.readers import lines
+from rerail.readers.prefixes import Prefix
+from rerail.signatures import Signature
+
+
+class Whom(NamedTuple):
+    """Ranks and nodes that a line accuses or that said it; empty where nobody can tell."""
+
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+_NCCL_HEAD = re.compile(r"^\s*([A-Za-z][\w.-]{1,80}):\d{1,9}:\d{1,9} (?:\[(\d{1,3})\] )?")
+_RANK_IN_LINE = re.compile(r"(?i)(?:\[rank ?|<rank |\brank[=: ]|\bon rank )(\d{1,7})\b")
+_HOST_IN_LINE = re.compile(r"(?i)\b(?:host|hostname|node)[=: ]{1,2}([A-Za-z][\w.-]{1,80})")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Who runs where in one case."""
+
+    case: Case
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes of the job, in the scheduler's order; else those that the maps name."""
+        named = self.case.scheduler.nodes if self.case.scheduler else ()
+        return named or tuple(dict.fromkeys(node for _, node in sorted(self.case.rank_nodes.items())))
+
+    @cached_property
+    def _short(self) -> dict[str, str]:
+        """Known nodes by their name without its domain."""
+        return {node.split(".", 1)[0].lower(): node for node in (*self.case.kernel, *self.nodes)}
+
+    @cached_property
+    def ranks_by_node(self) -> dict[str, list[int]]:
+        """Ranks of each node, ascending."""
+        placed: dict[str, list[int]] = {}
+        for rank, node in sorted(self.case.rank_nodes.items()):
+            placed.setdefault(self.known(node) or node, []).append(rank)
+        return placed
+
+    @cached_property
+    def tasks_are_nodes(self) -> bool:
+        """True when launcher tasks (srun --label) are one a node while a node has several ranks."""
+        tasks = {seen.front.task for seen in self.case.log.sightings if seen.front.task is not None}
+        tasks |= {point.mark.rank for point in self.case.log.points[:2000] if point.mark.rank is not None}
+        return len(self.case.rank_nodes) > len(self.nodes) > 0 and max(tasks, default=0) < len(self.nodes)
+
+    def known(self, name: str) -> str:
+        """The job's own name of a host, or empty for a host that the job does not run on."""
+        short = name.strip().rstrip(".").split(".", 1)[0].lower()
+        if short in self._short:
+            return self._short[short]
+        return "" if self._short else name
+
+    def node_of(self, rank: int) -> str:
+        """The node that a rank runs on, or empty."""
+        node = self.case.rank_nodes.get(rank, "")
+        return (self.known(node) or node) if node else ""
+
+    def of(self, front: Prefix, raw: bytes, row: Signature | None = None) -> Whom:
+        """Whom a line speaks of."""
+        named = signatures.named(row, raw) if row is not None else {}
+        ranks, nodes = self._named(named)
+        if not ranks and not nodes:
+            ranks, nodes = self._said_by(front)
+        if not nodes:
+            nodes = tuple(dict.fromkeys(node for rank in ranks if (node := self.node_of(rank))))
+        return Whom(ranks, nodes)
+
+    def _named(self, named: dict[str, str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Names that the row's own groups carry out of the line."""
+        numbers = re.findall(r"\d{1,7}", named.get("rank", "") + " " + named.get("ranks", ""))
+        nodes: list[str] = []
+        for text in (named.get("node", ""), named.get("nodes", "")):
+            try:
+                nodes += [known for name in hostlist.expand(text.rstrip(".:")) if (known := self.known(name))]
+            except ValueError:
+                continue
+        return tuple(dict.fromkeys(map(int, numbers))), tuple(dict.fromkeys(nodes))
+
+    def _said_by(self, front: Prefix) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Who said the line."""
+        if front.rank is not None:
+            return (front.rank,), ()
+        host = self.known(front.host) if front.host else ""
+        head = _NCCL_HEAD.match(front.body)
+        if head and self.known(head[1]):
+            return self._by_device(self.known(head[1]), head[2])
+        if front.task is not None:
+            return self._by_task(front)
+        rank = _RANK_IN_LINE.search(lines.excerpt(front.body))
+        if rank:
+            return (int(rank[1]),), (host,) if host else ()
+        return (), (host,) if host else ()
+
+    def _by_device(self, node: str, device: str | None) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """NCCL names host and device; the device is the place of the rank on its node."""
+        ranks = self.ranks_by_node.get(node, [])
+        if device is not None and int(device) < len(ranks):
+            return (ranks[int(device)],), (node,)
+        return (), (node,)
+
+    def _by_task(self, front: Prefix) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """srun --label: the task is a rank, or a node's launcher."""
+        task = front.task or 0
+        if not self.tasks_are_nodes:
+            return (task,), ()
+        node = self.nodes[task] if task < len(self.nodes) else ""
+        ranks = self.ranks_by_node.get(node, [])
+        if front.local is not None and front.local < len(ranks):
+            return (ranks[front.local],), (node,)
+        return (), (node,) if node else ()
