@@ -8,6 +8,7 @@ import pytest
 
 from adapters.schedulers.slurm import InCluster, Ran, SlurmScheduler
 from rerail.errors import Misconfigured, OutcomeUnknown, Transient, Unreadable
+from tests.testbed.processes import wait_until
 
 
 @pytest.fixture
@@ -24,13 +25,13 @@ def command(folder: Path, name: str, script: str) -> None:
     file.chmod(0o755)
 
 
-def way_in(folder: Path, **settings: int) -> InCluster:
-    return InCluster(search_path=f"{folder}:/usr/bin:/bin", **settings)
+def way_in(folder: Path, most_output: int = 1_000_000) -> InCluster:
+    return InCluster(search_path=f"{folder}:/usr/bin:/bin", most_output=most_output)
 
 
 def test_a_missing_command_says_what_to_install(commands: Path) -> None:
     scheduler = SlurmScheduler("c", InCluster(search_path=str(commands)))
-    with pytest.raises(Misconfigured, match="no command squeue in .*; install"):
+    with pytest.raises(Misconfigured, match=r"no command squeue in .*; install"):
         scheduler.read()
 
 
@@ -45,8 +46,8 @@ def test_a_hanging_command_is_stopped_with_its_children_and_its_outcome_is_unkno
     with pytest.raises(OutcomeUnknown, match=r"hang did not end within 0\.5 s"):
         way_in(commands).run(["hang"], 0.5)
     assert time.monotonic() - began < 3
-    child = int((tmp_path / "child").read_text())
-    assert not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text()
+    child = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
+    wait_until(lambda: not child.exists() or ") Z " in child.read_text(), 5, "end of the child")
 
 
 def test_a_command_that_closes_its_output_and_goes_on_is_stopped_too(commands: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_command_that_closes_its_output_and_goes_on_is_stopped_too(commands: P
 def test_output_without_end_is_cut(commands: Path) -> None:
     command(commands, "flood", "exec cat /dev/zero")
     with pytest.raises(OutcomeUnknown, match="more than 1000000 bytes"):
-        way_in(commands, most_output=1_000_000).run(["flood"], 20)
+        way_in(commands).run(["flood"], 20)
 
 
 def test_what_hangs_while_reading_is_unreadable_and_while_acting_unknown(commands: Path) -> None:
@@ -79,7 +80,9 @@ def test_what_hangs_while_reading_is_unreadable_and_while_acting_unknown(command
 def test_nothing_of_our_environment_changes_what_commands_say(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQUEUE_STATES", "PENDING")
     command(commands, "show", "exec env")
-    said = InCluster("/etc/other.conf", search_path=f"{commands}:/usr/bin:/bin").run(["show"], 5).stdout.decode()
+    conf = commands / "slurm.conf"
+    conf.touch()
+    said = InCluster(str(conf), search_path=f"{commands}:/usr/bin:/bin").run(["show"], 5).stdout.decode()
     assert "SQUEUE_STATES" not in said
-    assert "SLURM_CONF=/etc/other.conf" in said
+    assert f"SLURM_CONF={conf}" in said
     assert os.environ["SQUEUE_STATES"]

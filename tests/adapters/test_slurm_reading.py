@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.schedulers.slurm import answers, fleet, ids, output, reading
+from adapters.schedulers.slurm import answers, arrays, fleet, ids, output, reading
 from rerail.errors import Misconfigured, NoSuchJob, OutcomeUnknown, Refused, RerailError, Transient, Unreadable
 from rerail.records import Job, JobState, NodeState
 
@@ -106,6 +106,21 @@ def test_a_task_of_an_array_is_named_by_the_array_and_the_rest_by_the_array_alon
     assert (task.job_id, task.array_job_id, task.array_task_id) == ("5_3", "5", "3")
     assert (rest.job_id, rest.array_job_id, rest.array_task_id) == ("5", "5", "4-9%2")
     assert entry(array_job_id=5, array_task_id=0).job_id == "5_0"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "inside", "outside"),
+    [
+        ("4-9%2", (4, 9), (3, 10)),
+        ("1,5-7", (1, 6), (2, 8)),
+        ("0-8:4", (0, 4, 8), (2,)),
+        ("1-3,...", (2, 99), (0,)),
+        ("", (), (0,)),
+    ],
+)
+def test_waiting_tasks_of_an_array_are_found_in_its_list(tasks: str, inside: tuple[int, ...], outside: tuple[int, ...]) -> None:
+    assert all(arrays.covers(tasks, task) for task in inside)
+    assert not any(arrays.covers(tasks, task) for task in outside)
 
 
 def test_a_component_is_named_by_its_leader() -> None:
@@ -211,7 +226,8 @@ def test_slurms_words_become_one_bounded_sentence_of_ours(said: str, error: type
 
 
 def test_nodes_are_read_whatever_stands_in_a_reason() -> None:
-    text = "n1|idle|main*|none\nn1|idle|debug|none\nn2|mixed*|main*|a|b IDLE\nsecond line\nn3|drained|main*|x\x1b[0m\nn4|reserved|main*|none\n"
+    lines = ("n1|idle|main*|none", "n1|idle|debug|none", "n2|mixed*|main*|a|b IDLE", "second line", "n3|drained|main*|x\x1b[0m")
+    text = "\n".join([*lines, "n4|reserved|main*|none", ""])
     found = {node.name: node for node in fleet.nodes(text)}
     assert {name: node.state for name, node in found.items()} == {
         "n1": NodeState.UP,

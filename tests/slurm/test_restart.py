@@ -2,6 +2,7 @@
 
 from adapters.schedulers.slurm import SlurmScheduler
 from rerail.records import JobState
+from tests.slurm.conftest import Until
 from tests.testbed.cluster import Cluster
 from tests.testbed.training import Training
 

@@ -30,7 +30,7 @@ class Training:
     def submit(
         cls, cluster: Cluster, name: str, *words: str, nodes: int = 4, ranks_per_node: int = 1, arguments: str = ""
     ) -> "Training":
-        """Submit it to `nodes` nodes from a new folder of that name. `words` are more options of sbatch, `arguments` train.py's."""
+        """Submit it to `nodes` nodes from a new folder of that name. `words`: options of sbatch; `arguments`: train.py's."""
         folder = cluster.folder(name)
         for file in ("ddp.sh", "train.py"):
             shutil.copy(JOBS / file, folder / file)

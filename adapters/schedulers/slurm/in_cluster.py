@@ -42,13 +42,14 @@ class InCluster:
             stdout, stderr = self._collect(process, end)
             return Ran(process.wait(max(0.0, end - time.monotonic())), stdout, stderr)
         except (TimeoutError, subprocess.TimeoutExpired):
-            raise OutcomeUnknown(
-                f"{argv[0]} did not end within {deadline_s:g} s and was stopped; it may have taken effect"
-            ) from None
+            raise OutcomeUnknown(f"{argv[0]} did not end within {deadline_s:g} s and was stopped") from None
         finally:
             _end(process)
 
     def _start(self, argv: Sequence[str]) -> "subprocess.Popen[bytes]":
+        conf = self._environment.get("SLURM_CONF")
+        if conf and not os.path.isfile(conf):  # Slurm's commands would wait a minute for it to appear
+            raise Misconfigured(f"no file {conf}; set the path of this cluster's slurm.conf")
         try:
             return subprocess.Popen(
                 list(argv),

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from adapters.schedulers.slurm import answers, fleet, ids, reading
+from adapters.schedulers.slurm import answers, arrays, fleet, ids, reading
 from adapters.schedulers.slurm.runner import Ran, Runner
 from rerail import hostlist
-from rerail.errors import Misconfigured, NoSuchJob, Refused, Transient, Unreadable
+from rerail.errors import Misconfigured, NoSuchJob, OutcomeUnknown, Refused, Transient, Unreadable
 from rerail.records import Job, Node, Rank, Reading
 
 READ_DEADLINE_S = 30.0
@@ -61,6 +61,10 @@ class SlurmScheduler:
                 return job
         if wanted.isdigit() and int(wanted) in jobs:
             return jobs[int(wanted)]
+        array, _, task = wanted.partition("_")
+        rest = jobs.get(int(array)) if task else None
+        if rest and (waiting := arrays.waiting_task(rest, int(task))):
+            return waiting
         raise NoSuchJob(f"Slurm does not know job {wanted} on {self.cluster} (any more); `sacct -j {wanted}` may")
 
     def nodes(self) -> tuple[Node, ...]:
@@ -144,7 +148,10 @@ class SlurmScheduler:
     def _effect(self, argv: list[str], *, done_already: str = "", failed: str = "") -> None:
         """Run a command that changes something. `done_already`: Slurm's words when there is nothing left to do; `failed`: its
         words when it could not and exits with 0 all the same."""
-        ran = self._runner.run(argv, self._effect_deadline_s)
+        try:
+            ran = self._runner.run(argv, self._effect_deadline_s)
+        except OutcomeUnknown as error:
+            raise OutcomeUnknown(f"{error}; it may have been done: read the job again before anything is repeated") from error
         said = _said(ran)
         if done_already and done_already in said:
             return
