@@ -5,6 +5,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,13 @@ def _processes(said: Any) -> tuple[Rank, ...]:
     found = []
     for item in said if isinstance(said, list) else []:
         try:
-            found.append(Rank.model_validate(item))
+            found.append(_naive(Rank.model_validate(item)))
         except ValidationError:
             continue
     return tuple(found)
+
+
+def _naive(rank: Rank) -> Rank:
+    """Times of a case are naive, in UTC where their zone was told: most logs name no zone, and the two can't be compared."""
+    at = rank.ended_at
+    return rank.model_copy(update={"ended_at": at.astimezone(UTC).replace(tzinfo=None)}) if at is not None and at.tzinfo else rank
