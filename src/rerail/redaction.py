@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 MASK = "[redacted]"
 
-_KEY_WORDS = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
+_KEY_WORDS = (
+    r"(?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|(?<![a-z])(?:pass|pwd))"
+)
 _NAME_END = r"(?:[_-](?:id|key|value))?"
 
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL)
@@ -18,9 +20,9 @@ AUTHORIZATION = re.compile(
 BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
 URL_CREDENTIALS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{1,20}://)[^\s/@\"'<>]{1,400}@")
 ASSIGNED = re.compile(
-    rf"(?i)((?<![a-z]){_KEY_WORDS}{_NAME_END}[\"']?\s{{0,4}}(?:=|:(?!//))\s{{0,4}})(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;&)\]}}]+)"
+    rf"(?i)({_KEY_WORDS}{_NAME_END}[\"']?\s{{0,4}}(?:=|:(?!//))\s{{0,4}})(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;&)\]}}]+)"
 )
-FLAG = re.compile(rf"(?i)(--[a-z0-9-]{{0,40}}(?<![a-z]){_KEY_WORDS}{_NAME_END}\s+)(?!-)[^\s\"',;]+")
+FLAG = re.compile(rf"(?i)(--[a-z0-9-]{{0,40}}{_KEY_WORDS}{_NAME_END}\s+)(?!-)[^\s\"',;]+")
 AWS_KEY_ID = re.compile(r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b")
 KNOWN_TOKENS = re.compile(
     r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{20,}|xox[abeprs]-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}"
@@ -40,7 +42,7 @@ _ROWS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] 
     (AWS_KEY_ID, MASK),
     (KNOWN_TOKENS, MASK),
 )
-SECRET_NAME = re.compile(rf"(?i)(?:^|.*[^a-z]){_KEY_WORDS}{_NAME_END}|(?:proxy-)?authorization")
+SECRET_NAME = re.compile(rf"(?i).*{_KEY_WORDS}{_NAME_END}|(?:proxy-)?authorization")
 
 
 def redacted(text: str, *, people: bool = False) -> str:

@@ -28,6 +28,19 @@ class Document:
 
 def parse(text: str, name: str) -> Document:
     """Reads `text`; Misconfigured, with `name` and line, for what is no plain YAML: tags, aliases, a key twice, keys not text."""
+    try:
+        return _document(text, name)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise Misconfigured(f"{name}, line {mark.line + 1 if mark else 1}: no valid YAML: {error.problem}.") from error
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise Misconfigured(f"{name}, line {line}: a control character; expected printable text.") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # nested without end; a date that is none
+        raise Misconfigured(f"{name}: too deeply nested, or a value of no kind: {str(error)[:100]}.") from error
+
+
+def _document(text: str, name: str) -> Document:
     loader = yaml.SafeLoader(text)
     walk = _Walk(name)
     try:
@@ -36,13 +49,6 @@ def parse(text: str, name: str) -> Document:
             return Document({}, {}, {})
         walk.see(node, ())
         return Document(loader.construct_document(node), walk.values, walk.keys)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise Misconfigured(f"{name}, line {mark.line + 1 if mark else 1}: no valid YAML: {error.problem}.") from error
-    except yaml.YAMLError as error:
-        raise Misconfigured(f"{name}: no valid YAML: {str(error).splitlines()[0][:200]}.") from error
-    except (RecursionError, ValueError) as error:  # nested without end; a date that is none
-        raise Misconfigured(f"{name}: too deeply nested, or a value of no kind: {str(error)[:100]}.") from error
     finally:
         loader.dispose()
 

@@ -234,9 +234,8 @@ class Approval(Section):
     @model_validator(mode="after")
     def _reminder_first(self) -> Self:
         if self.remind_s >= self.expires_s:
-            raise refusal(
-                f"remind_s {self.remind_s:g} is not before expires_s {self.expires_s:g}", "a reminder before the expiry"
-            )
+            problem = f"{self.remind_s:g} is not before expires_s {self.expires_s:g}"
+            raise refusal(problem, "a reminder before the expiry", "remind_s")
         return self
 
 
