@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ def ring(folder: Path) -> None:
         _poke(folder)
         return
     try:
+        os.ftruncate(lock, 0)  # the number in it is that of a daemon that died
         beat(folder)
         _start(folder, lock)
     finally:
@@ -46,32 +48,35 @@ def check(folder: Path) -> None:
 
 def take(folder: Path) -> int | None:
     """The daemon's lock as a descriptor, or None when a daemon has it."""
+    lock = _open_lock(folder)
     try:
-        lock = os.open(folder / "daemon.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Unreadable(f"the folder of the local cluster can't be used: {error}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, _whole_file())
     except BlockingIOError:
         os.close(lock)
         return None
     return lock
 
 
-def pid(folder: Path) -> int | None:
-    """The living daemon's process; None when none lives."""
-    lock = take(folder)
-    if lock is not None:
+def held(folder: Path) -> bool:
+    """Whether a daemon lives. Asks without taking: a probe that takes the lock would look like a daemon to others."""
+    lock = _open_lock(folder)
+    try:
+        answer = fcntl.fcntl(lock, fcntl.F_OFD_GETLK, _whole_file())
+    finally:
         os.close(lock)
-        return None
-    text = (folder / "daemon.lock").read_text(encoding="ascii", errors="replace").strip()
+    return int(struct.unpack_from("h", answer)[0]) != fcntl.F_UNLCK
+
+
+def pid(folder: Path) -> int | None:
+    """The living daemon's process; None when none lives, or when it is only starting."""
+    text = (folder / "daemon.lock").read_text(encoding="ascii", errors="replace").strip() if held(folder) else ""
     return int(text) if text.isdigit() else None
 
 
 def stop(folder: Path, timeout_s: float = 10.0) -> None:
     """End the daemon; ranks run on, and the next call starts a new one. Raises Transient when it does not end in time."""
     deadline = time.monotonic() + timeout_s
-    while (lock := take(folder)) is None:
+    while held(folder):
         if time.monotonic() > deadline:
             raise Transient(f"the daemon of the local cluster (process {pid(folder)}) did not end within {timeout_s:g} s")
         number = pid(folder)
@@ -79,7 +84,6 @@ def stop(folder: Path, timeout_s: float = 10.0) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(number, signal.SIGTERM)
         time.sleep(0.02)
-    os.close(lock)
 
 
 def beat(folder: Path) -> None:
@@ -97,6 +101,18 @@ def hang(folder: Path) -> int:
     with contextlib.suppress(FileExistsError):
         os.mkfifo(path, 0o600)
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _open_lock(folder: Path) -> int:
+    try:
+        return os.open(folder / "daemon.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unreadable(f"the folder of the local cluster can't be used: {error}") from error
+
+
+def _whole_file() -> bytes:
+    """Linux's `struct flock` for an exclusive lock of all bytes. Owned by the open file, so a child inherits it."""
+    return struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def _poke(folder: Path) -> None:

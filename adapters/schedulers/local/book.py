@@ -161,6 +161,7 @@ def reading(folder: Path) -> Iterator[Book]:
     """One consistent view. Raises Misconfigured when there is no record, Unreadable when it can't be read."""
     with _connected(folder) as db:
         try:
+            db.execute("PRAGMA query_only = ON")
             db.execute("BEGIN")
             yield Book(db)
             db.execute("COMMIT")
@@ -173,6 +174,7 @@ def writing(folder: Path) -> Iterator[Book]:
     """One change, all or nothing. Raises as `reading`, and OutcomeUnknown when it is not known whether the change was kept."""
     with _connected(folder) as db:
         try:
+            db.execute("PRAGMA synchronous = NORMAL")  # in WAL mode: a power cut may undo the last change, never corrupt
             db.execute("BEGIN IMMEDIATE")
             yield Book(db)
         except sqlite3.Error as error:
@@ -207,7 +209,6 @@ def _connected(folder: Path) -> Iterator[sqlite3.Connection]:
         raise Unreadable(f"the record of the local cluster could not be opened: {error}") from error
     with closing(db):
         db.row_factory = sqlite3.Row
-        db.execute("PRAGMA synchronous = NORMAL")
         yield db
 
 

@@ -270,7 +270,7 @@ def main(folder: Path, lock: int) -> None:
     so that a job that came in between is never left without a daemon."""
     os.chdir("/")
     while True:
-        os.set_inheritable(lock, False)
+        os.set_inheritable(lock, False)  # a rank that inherited it would keep it after our death
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         if Daemon(folder).run():
