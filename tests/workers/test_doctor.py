@@ -32,7 +32,7 @@ class Scheduler:
         self.jobs = jobs
         self.read_at = read_at
         self.error = error
-        self.known = (Node(name="n1", state=NodeState.UP), Node(name="n2", state=NodeState.DOWN))
+        self.known: tuple[Node, ...] = (Node(name="n1", state=NodeState.UP), Node(name="n2", state=NodeState.DOWN))
 
     def read(self) -> Reading:
         if self.error:

@@ -53,7 +53,7 @@ def test_a_shorter_expiry_brings_an_earlier_reminder(write: Write) -> None:
 def test_settings_are_frozen(write: Write) -> None:
     settings = load(write(CLUSTER))
     with pytest.raises(ValidationError):
-        settings.state = Path("/elsewhere")
+        settings.state = Path("/elsewhere")  # type: ignore[misc]
 
 
 def test_a_slurm_cluster_has_kernel_logs_only_where_told(write: Write, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from adapters.audit import store as store_module
 from adapters.audit.store import AuditStore
@@ -134,7 +134,7 @@ def test_a_full_database_is_transient(store: AuditStore, tmp_path: Path) -> None
     def bounded(connection: Any, _record: object) -> None:
         connection.execute("PRAGMA max_page_count=1").close()
 
-    store_module.event.listen(store._engine, "connect", bounded)
+    event.listen(store._engine, "connect", bounded)
     with pytest.raises(Transient, match="make room"):
         store.append(row("b", body={"x": "y " * 20_000}))
 
