@@ -31,13 +31,15 @@ class KernelLogFiles:
             return None if descriptor is None else b"".join(self._recent(_tail(descriptor, limit), since))
 
     def _recent(self, text: bytes, since: datetime) -> Iterator[bytes]:
+        since = since.replace(microsecond=0)  # many formats tell whole seconds only
         old = False
         for line in text.splitlines(keepends=True):
             at = stamp(line, since, self._zone)
             if at is not None:
                 old = at < since
             elif not line[:1].isspace():  # a line of its own; an indented one goes with the line that it continues
-                old = False
+                since = since.replace(microsecond=0)  # many formats tell whole seconds only
+        old = False
             if not old:
                 yield line
 

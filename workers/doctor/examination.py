@@ -60,7 +60,7 @@ def examine(settings: Settings | Misconfigured, schedulers: Mapping[str, Schedul
     if isinstance(settings, Misconfigured):
         yield fail("settings cannot be read", str(settings))
         return
-    yield ok(f"settings: {len(settings.clusters)} clusters, {len(settings.channels)} channels")
+    yield ok(f"settings can be read; clusters: {', '.join(settings.clusters)}")
     for name, part in PARTS:
         yield from _guarded(name, part, settings)
     for name in settings.clusters:

@@ -56,6 +56,11 @@ def test_a_line_that_says_it_is_older_is_left_out(hosts: KernelLogFiles, tmp_pat
     assert hosts.kernel_log("n1", SINCE, 10_000) == new + XID + b"\n"
 
 
+def test_a_line_of_the_very_second_is_kept(hosts: KernelLogFiles, tmp_path: Path) -> None:
+    write(tmp_path, b"Dec  1 10:00:00 n1 kernel: " + XID + b"\n")
+    assert hosts.kernel_log("n1", SINCE + timedelta(milliseconds=900), 1_000) != b""
+
+
 def test_lines_without_a_time_are_kept(hosts: KernelLogFiles, tmp_path: Path) -> None:
     text = b"[ 1234.567890] " + XID + b"\n" + XID + b"\n6,1,2,-;" + XID + b"\n"
     write(tmp_path, text)
