@@ -38,8 +38,7 @@ class KernelLogFiles:
             if at is not None:
                 old = at < since
             elif not line[:1].isspace():  # a line of its own; an indented one goes with the line that it continues
-                since = since.replace(microsecond=0)  # many formats tell whole seconds only
-        old = False
+                old = False
             if not old:
                 yield line
 
