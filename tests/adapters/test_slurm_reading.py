@@ -93,11 +93,24 @@ def test_unknown_states_and_flags_are_kept_and_never_an_end() -> None:
     assert (job.state, job.state.ended, job.flags) == (JobState.UNKNOWN, False, ("futuristic",))
 
 
-def test_completing_of_2205_is_failed_by_its_reason_and_unknown_while_requeued() -> None:
-    assert entry(job_state="COMPLETING", state_reason="NonZeroExitCode").state is JobState.FAILED
-    requeued = entry(job_state="COMPLETING", state_reason="None", nodes="gpu-1", start_time=1796097006)
-    assert (requeued.state, requeued.completing) == (JobState.UNKNOWN, True)
-    assert (requeued.nodes, requeued.started_at) == ((), None)
+COMPLETING = {"job_state": "COMPLETING", "state_reason": "None", "nodes": "gpu-1", "start_time": 1796101493}
+
+
+def test_completing_of_2205_is_failed_by_its_reason() -> None:
+    assert entry(**COMPLETING | {"state_reason": "NonZeroExitCode"}).state is JobState.FAILED
+
+
+@pytest.mark.parametrize(("end_time", "time_limit"), [(6091068729, None), (1796101493 + 3600, 60)])
+def test_completing_of_2205_is_pending_when_slurm_expects_another_end(end_time: int, time_limit: int | None) -> None:
+    """As printed by 22.05.8 half a second after `scontrol requeue`."""
+    job = entry(**COMPLETING, end_time=end_time, time_limit=time_limit, restart_cnt=1, eligible_time=1796101489)
+    assert (job.state, job.completing, job.nodes, job.started_at, job.begins_at) == (JobState.PENDING, True, (), None, None)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_completing_of_2205_is_else_unknown(restarts: int) -> None:
+    assert entry(**COMPLETING, end_time=1796101500, time_limit=60, restart_cnt=restarts).state is JobState.UNKNOWN
+    assert entry(**COMPLETING, end_time=1796101500, time_limit=None, restart_cnt=restarts).state is JobState.UNKNOWN
 
 
 def test_a_task_of_an_array_is_named_by_the_array_and_the_rest_by_the_array_alone() -> None:

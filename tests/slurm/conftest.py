@@ -11,6 +11,7 @@ from rerail.records import Job
 from tests.testbed import packages, slots
 from tests.testbed.cluster import Cluster
 from tests.testbed.processes import wait_until
+from tests.testbed.settings import OWNER
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
@@ -77,6 +78,5 @@ def sleeper(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Calla
 def nothing_left(cluster: Cluster) -> Iterator[None]:
     """Each test finds an empty queue and healthy nodes."""
     yield
-    if cluster.controller_answers():
-        cluster.run(["scancel", "--user=rerailjob", "--signal=KILL", "--full"], check=False)
-        cluster.run(["scancel", "--user=rerailjob"], check=False)
+    cluster.run(["scancel", f"--user={OWNER}"])
+    wait_until(lambda: not cluster.run(["squeue", "--noheader"]), PATIENCE_S, "an empty queue")

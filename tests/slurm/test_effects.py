@@ -52,14 +52,6 @@ def test_a_job_that_ended_well_is_not_run_again_when_it_was_believed_to_run(
     assert scheduler.job(job_id) == ended
 
 
-def test_a_second_requeue_changes_nothing(scheduler: SlurmScheduler, until: Until, sleeper: Sleeper) -> None:
-    job_id = sleeper(seconds=0, exit_code=1)
-    until(job_id, lambda job: job.state is JobState.FAILED)
-    scheduler.requeue(job_id, running=False)
-    scheduler.requeue(job_id, running=False)
-    assert until(job_id, lambda job: job.state is JobState.PENDING).restarts == 1
-
-
 def test_a_cancelled_job_ends_and_may_be_cancelled_again(scheduler: SlurmScheduler, until: Until, sleeper: Sleeper) -> None:
     job_id = sleeper()
     until(job_id, lambda job: job.state is JobState.RUNNING)

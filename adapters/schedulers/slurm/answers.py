@@ -7,7 +7,6 @@ from rerail.errors import Misconfigured, NoSuchJob, OutcomeUnknown, Refused, Rer
 LONGEST = 200
 """Characters of Slurm's own words in a message of ours."""
 
-PENDING = "Job is pending execution"
 NOT_PENDING = "Job is no longer pending execution"
 ENDED = "Job/step already completing or completed"
 NOT_CANCELLED = "Kill job error"
@@ -27,7 +26,7 @@ ANSWERS = (
     Answer("Requested operation is presently disabled", Refused, "the owner or the site forbids a requeue; submit it again"),
     Answer("Only batch jobs are accepted", Refused, "an srun or salloc job can't be requeued; its owner has to start it again"),
     Answer("Job not heterogeneous job leader", Refused, "name the leader of the heterogeneous job"),
-    Answer(PENDING, Refused, "it waits already; read it again"),
+    Answer("Job is pending execution", Refused, "it waits already; read it again"),
     Answer(NOT_PENDING, Refused, "it started meanwhile; read it again"),
     Answer(ENDED, Refused, "it has ended already; read it again"),
     Answer("Invalid node name", Refused, "a node of the list is none of this cluster; compare with `sinfo -N`"),

@@ -49,7 +49,7 @@ BASE_BY_REASON = {
     "NodeDown": JobState.NODE_FAIL,
     "OutOfMemory": JobState.OUT_OF_MEMORY,
 }
-"""What a job that 22.05 calls COMPLETING has come to. One that is being requeued has none of these reasons: it stays unknown."""
+"""What a job that 22.05 calls COMPLETING has come to; one that completed well or was cancelled is unknown till then."""
 
 HELD_REASONS = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "job requeued in held state")
 
@@ -72,6 +72,7 @@ def job(number: int, entry: Mapping[str, Any], cluster: str, min_job_age_s: int 
     """One entry of the list."""
     state, flags = _state(entry)
     lived = state in (JobState.RUNNING, JobState.SUSPENDED) or state.ended
+    waits = state is JobState.PENDING and "completing" not in flags  # before that the begin time isn't set yet
     nodes = shapes.nodes(entry.get("nodes")) or shapes.nodes(entry.get("job_resources")) if lived else ()
     reason = shapes.text(entry.get("state_reason"))
     ended_at = shapes.moment(entry.get("end_time")) if state.ended else None
@@ -99,7 +100,7 @@ def job(number: int, entry: Mapping[str, Any], cluster: str, min_job_age_s: int 
         submitted_at=shapes.moment(entry.get("submit_time")),
         started_at=shapes.moment(entry.get("start_time")) if lived else None,
         ended_at=ended_at,
-        begins_at=shapes.moment(entry.get("eligible_time")) if state is JobState.PENDING else None,
+        begins_at=shapes.moment(entry.get("eligible_time")) if waits else None,
         requeue_until=ended_at + timedelta(seconds=min_job_age_s) if ended_at and min_job_age_s else None,
         time_limit_s=None if limit is None else limit * 60,
         folder=_path(entry.get("current_working_directory")),
@@ -140,7 +141,21 @@ def _state(entry: Mapping[str, Any]) -> tuple[JobState, tuple[str, ...]]:
     for word in words:
         if word in BASE_UNDER_FLAG:
             return BASE_UNDER_FLAG[word], flags
+    if "COMPLETING" in words and _goes_back(entry):
+        return JobState.PENDING, flags
     return BASE_BY_REASON.get(shapes.text(entry.get("state_reason")), JobState.UNKNOWN), flags
+
+
+def _goes_back(entry: Mapping[str, Any]) -> bool:
+    """True when the job that 22.05 calls COMPLETING is being requeued.
+
+    Slurm then reports the end that it expects, a whole time limit after the start; an attempt that ended has the real one.
+    """
+    start, end, limit = (entry.get(key) for key in ("start_time", "end_time", "time_limit"))
+    if not shapes.number(entry.get("restart_cnt")) or not isinstance(start, int) or not isinstance(end, int):
+        return False
+    minutes = shapes.number(limit)
+    return end - start >= minutes * 60 if minutes else end >= shapes.NO_VALUES
 
 
 def _held(entry: Mapping[str, Any], state: JobState, reason: str) -> bool:

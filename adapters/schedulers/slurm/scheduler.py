@@ -11,7 +11,7 @@ from adapters.schedulers.slurm import answers, arrays, fleet, ids, reading
 from adapters.schedulers.slurm.runner import Ran, Runner
 from rerail import hostlist
 from rerail.errors import Misconfigured, NoSuchJob, OutcomeUnknown, Refused, Transient, Unreadable
-from rerail.records import Job, Node, Rank, Reading
+from rerail.records import Job, JobState, Node, Rank, Reading
 
 READ_DEADLINE_S = 30.0
 """A read of 10,000 jobs takes 0.4 s; a slurmctld that is slower than this doesn't answer."""
@@ -83,10 +83,14 @@ class SlurmScheduler:
         job = self._one(job_id)
         if not job.batch:
             raise Refused(f"job {job.job_id} is an srun or salloc job and can't be requeued; its owner has to start it again")
+        if job.state is JobState.PENDING:
+            raise Refused(f"job {job.job_id} is pending already; read it again")
+        if not running and job.state in (JobState.RUNNING, JobState.SUSPENDED):
+            raise Refused(f"job {job.job_id} was believed to have ended and is {job.state}; read it again")
         if not job.requeue:
             raise Refused(f"job {job.job_id} must not be requeued, says its owner (--no-requeue) or the site; submit it again")
         only_if_running = ["Incomplete"] if running else []
-        self._effect(["scontrol", "requeue", *only_if_running, job.job_id], done_already=answers.PENDING)
+        self._effect(["scontrol", "requeue", *only_if_running, job.job_id])
 
     def exclude(self, job_id: str, nodes: Sequence[str]) -> None:
         """As the port says."""
