@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ RENDEZVOUS_S = 60.0
 """How long ranks wait for each other at the start."""
 SLICE_S = 0.01
 """Padding to --step-s is slept in slices of that length, so that a process stopped half of the time takes twice as long."""
+UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile)
+"""What a torn, foreign or hostile file raises when it is read as a checkpoint."""
 KEPT = 3
 """Checkpoints kept; older ones are deleted after a newer one is safely there."""
 
@@ -218,7 +221,7 @@ def save(state: State, folder: Path) -> Path:
 
 
 def load(path: Path) -> State:
-    """Read a checkpoint; ValueError, KeyError or OSError when it is none."""
+    """Read a checkpoint; one of UNREADABLE when it is none."""
     with np.load(path, allow_pickle=False) as data:
         state = State(int(data["step"]), data["parameters"], data["velocity"])
     if state.parameters.shape != (PARAMETERS,) or state.velocity.shape != (PARAMETERS,):
@@ -231,7 +234,7 @@ def newest(folder: Path) -> State | None:
     for path in _checkpoints(folder):
         try:
             return load(path)
-        except (OSError, ValueError, KeyError) as error:
+        except UNREADABLE as error:
             log.warning("skipped unreadable checkpoint path=%s error=%s", path, error)
     return None
 
