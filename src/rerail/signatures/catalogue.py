@@ -7,9 +7,21 @@ from rerail.signatures.signature import Signature
 
 FAMILIES = (
     "xid",
+    "gpu_kernel",
+    "host",
+    "storage",
+    "network",
+    "cuda",
     "nccl",
     "torch",
+    "training",
+    "checkpoint",
+    "data",
+    "python",
+    "launcher",
     "slurm",
+    "container",
+    "noise",
 )
 """The files in `families/`, roughly from what lies deepest to what lies on top."""
 

@@ -1,7 +1,7 @@
 """The engines that find signatures in text: google-re2 always, hyperscan where it is installed, with equal answers.
 
-A literal prefilter with a Python confirm step drops to 6-8 MB/s as soon as a progress line holds one of the literals, so the exact
-expressions go to the automaton and only true hits reach Python.
+A literal prefilter with a Python confirm step drops to 6-8 MB/s as soon as a progress line holds one of the literals, so the
+exact expressions go to the automaton and only true hits reach Python.
 """
 
 import re

@@ -22,7 +22,7 @@ class Scanner:
         """`line` and `offset` tell where the first chunk begins, for a reader that goes on where it stopped."""
         self._ids = tuple(row.id for row in rows)
         self._patterns = tuple(row.pattern for row in rows)
-        self._generals = frozenset(n for n, row in enumerate(rows) if row.general)
+        self._breadths = tuple(row.breadth for row in rows)
         self._name = engine_name
         self._engine: Engine | None = None
         self._rest = b""
@@ -71,9 +71,11 @@ class Scanner:
         return [Hit(self.line, self.offset + start, self.offset + end, self._ids[n]) for n in self._speaking(true)]
 
     def _speaking(self, found: tuple[int, ...]) -> tuple[int, ...]:
-        """General rows are silent where another row knows the line."""
-        specific = tuple(n for n in found if n not in self._generals)
-        return specific or found
+        """Of several rows on one line, the narrowest."""
+        if len(found) < 2:
+            return found
+        narrowest = min(self._breadths[n] for n in found)
+        return tuple(n for n in found if self._breadths[n] == narrowest)
 
 
 def _part_end(text: bytes, start: int) -> int:
@@ -117,6 +119,6 @@ def named(row: Signature, line: bytes) -> dict[str, str]:
 
 
 def loudest(rows: Sequence[Signature]) -> Signature | None:
-    """The row that speaks for a line that several rows hit: noise silences all, then a specific root, a general one, a cascade."""
-    order = {Role.NOISE: 0, Role.ROOT: 1, Role.CASCADE: 3}
-    return min(rows, key=lambda row: order[row.role] + row.general, default=None)
+    """The row that speaks for a line that several rows hit: noise silences all, then a root, then a cascade."""
+    order = (Role.NOISE, Role.ROOT, Role.CASCADE)
+    return min(rows, key=lambda row: order.index(row.role), default=None)

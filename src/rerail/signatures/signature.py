@@ -43,10 +43,18 @@ class Signature(Record):
     """One real-looking line; a test proves that this row alone claims it as a root."""
     examples: tuple[str, ...] = ()
     """Other wordings of the same."""
-    general: bool = False
-    """True for a row that speaks only where no other row knows the line."""
+    breadth: int = 0
+    """How wide the row catches: 0 a text that says what happened, 1 a general text, 2 and 3 any exception at all.
+
+    Of the rows that hit one line only the narrowest speak.
+    """
 
     @property
     def spoken(self) -> tuple[str, ...]:
         """All example lines."""
         return (self.example, *self.examples)
+
+    @property
+    def general(self) -> bool:
+        """True for a row that speaks only where no narrower row knows the line."""
+        return self.breadth > 0
