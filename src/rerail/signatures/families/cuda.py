@@ -6,7 +6,6 @@ from rerail.signatures.leaning import (
     ECHO,
     FAULTY_NODE,
     HARMLESS,
-    SETUP,
     SICK_NODE,
     Family,
 )

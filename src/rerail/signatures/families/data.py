@@ -18,9 +18,10 @@ ROWS: tuple[Signature, ...] = (
         "worker_bus_error",
         SICK_NODE,
         "dev_shm_full",
-        r"DataLoader worker \(pid(?:\(s\))? [0-9, ]+\) is killed by signal: Bus error",
+        r"DataLoader worker \(pid(?:\(s\))? [0-9, ]+\) is killed by signal: Bus error|Unexpected bus error encountered in worker",
         "A loader worker found no shared memory.",
         "19: RuntimeError: DataLoader worker (pid 48377) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
+        "19: ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
     ),
     _row(
         "worker_segfault",
