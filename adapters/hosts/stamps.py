@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+HALF_A_YEAR = timedelta(days=182)
 _PRIORITY = rb"(?:<\d{1,3}>)?"  # as the kernel itself writes it
 _CLOCK = rb"(?P<clock>\d{2}:\d{2}:\d{2})"
 
@@ -54,6 +55,8 @@ def _syslog(line: bytes, near: datetime) -> datetime | None:
     if match is None:
         return None
     plain = near.replace(tzinfo=None)
+    if _exists(match, near.year) and abs(_dated(match, near.year) - plain) < HALF_A_YEAR:  # nearly always
+        return _dated(match, near.year)
     years = (year for year in (near.year - 1, near.year, near.year + 1) if _exists(match, year))
     return min((_dated(match, year) for year in years), key=lambda one: abs(one - plain), default=None)
 
