@@ -64,7 +64,7 @@ class Acting:
         self.keep(ask, kind.name, RowKind.ACTION, sentence(kind, ask), {"nodes": list(ask.nodes), "found_done": not acted})
         seen = {"state": job.state, "restarts": job.restarts, "excluded_nodes": list(job.excluded_nodes)}
         self.keep(ask, f"{kind.name}-read-back", RowKind.READ_BACK, f"after {kind.name} the job is {job.state}", seen)
-        return Effect(job=job, found_done=not acted, at=datetime.now(UTC))
+        return Effect(state=job.state, found_done=not acted, at=datetime.now(UTC))
 
     async def bring_about(self, kind: EffectKind, ask: EffectAsk) -> tuple[Job, bool]:
         """Look until the effect shows, acting once at the most: the job as read, and whether we acted in this try."""
@@ -107,7 +107,7 @@ class Acting:
             raise ApplicationError(f"paused by {state.paused_by}: {state.paused_why}", type=PAUSED, non_retryable=True)
 
     def keep(self, ask: EffectAsk, step: str, kind: RowKind, text: str, body: dict[str, Any]) -> None:
-        self.audit.append(row(ask.key, step, kind, ask.attempt, ask.incident, text, body=body))
+        self.audit.append(row(ask.run, step, kind, ask.attempt, text, body=body))
 
 
 def sentence(kind: EffectKind, ask: EffectAsk) -> str:

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from rerail.detectors import Symptom, Watched
-from rerail.records import Anomaly, Attempt, Facts, Job, Outcome, Plan, Record, Recorded, Recovery, RowKind, Verdict
+from rerail.records import Anomaly, Attempt, JobState, Outcome, Plan, Record, Recorded, Recovery, RowKind, Verdict
 
 
 class SurveyAsk(Record):
@@ -78,9 +78,8 @@ class FindAsk(Record):
 class ExamineAsk(Record):
     """Gather the evidence of an anomaly and attribute it."""
 
-    incident: str
-    key: str
-    """Prefix of audit keys: the same over retries and resets."""
+    run: str
+    """The incident's first run: with the step's name, what an audit row's key is made of."""
     anomaly: Anomaly
     revision: int = 1
 
@@ -99,8 +98,7 @@ class Examined(Record):
 class ProposeAsk(Record):
     """Make a plan of a verdict."""
 
-    incident: str
-    key: str
+    run: str
     anomaly: Anomaly
     verdict: Verdict
     history: tuple[Recovery, ...] = ()
@@ -108,38 +106,44 @@ class ProposeAsk(Record):
 
 
 class Proposed(Record):
-    """The plan, what it relies on, and how long an approval may take."""
+    """The plan, and how long an approval may take."""
 
     plan: Plan
-    facts: Facts
     expires_s: float
     remind_s: float
-    ui: str = ""
 
 
 class RecheckAsk(Record):
     """Read the facts again, right before acting."""
 
-    incident: str
-    key: str
+    run: str
     attempt: Attempt
     plan: Plan
+
+
+class Rechecked(Record):
+    """Whether an approval still holds."""
+
+    void: str = ""
+    """A sentence when it does not."""
+    running: bool = False
+    nodes_needed: int = 1
+    nodes_eligible: int = 0
+    """Nodes that may take the job, those of the plan's exclusion included."""
 
 
 class EffectAsk(Record):
     """One effect on one attempt of a job; `step` names it in the audit trail."""
 
-    incident: str
-    key: str
+    run: str
     attempt: Attempt
-    running: bool = False
     nodes: tuple[str, ...] = ()
 
 
 class Effect(Record):
     """What a fresh read showed after the effect."""
 
-    job: Job
+    state: JobState
     found_done: bool = False
     """True when it was found done already: by an earlier try of ours, or by somebody else."""
     at: datetime
@@ -148,8 +152,7 @@ class Effect(Record):
 class VerifyAsk(Record):
     """Watch until training is past the failed step."""
 
-    incident: str
-    key: str
+    run: str
     attempt: Attempt
     """The attempt that failed."""
     place: Place = Place()
@@ -174,8 +177,7 @@ class Verified(Record):
 class RecordAsk(Record):
     """Keep a decision; the identity is read from the workflow's own history."""
 
-    incident: str
-    key: str
+    run: str
     attempt: Attempt
     recorded: Recorded
     plan: str
@@ -201,8 +203,7 @@ class RequestAsk(Record):
 class CloseAsk(Record):
     """Keep how an incident ended."""
 
-    incident: str
-    key: str
+    run: str
     attempt: Attempt
     outcome: Outcome
 
@@ -248,3 +249,9 @@ class WatchClusterInput(Record):
     read_at: datetime | None = None
     blind_since: datetime | None = None
     blind_why: str = ""
+
+
+class Told(Record):
+    """Channels that will never take a notice, each with its reason."""
+
+    refused: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,7 +58,7 @@ def collect(sources: Sources, anomaly: Anomaly, folder: Path, beat: Callable[[],
         keep(missing, "job.err", lambda: copy_log(sources.logs, job.error_output, 0, folder / "job.err", beat))
     for node in job.nodes:
         beat()
-        keep(missing, f"dmesg/{node}.log", lambda node=node: copy_kernel_log(sources.hosts, node, anomaly.attempt, folder))
+        keep(missing, f"dmesg/{node}.log", partial(copy_kernel_log, sources.hosts, node, anomaly.attempt, folder))
     keep(missing, "processes.json", lambda: copy_processes(sources.scheduler, job, folder))
     keep(missing, "scheduler.json", lambda: copy_record(sources.scheduler, job, folder))
     write(folder / "missing.json", missing)

@@ -9,7 +9,7 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.asks import Examined, ExamineAsk, Place, Proposed, ProposeAsk, RecheckAsk
+from activities.asks import ExamineAsk, Examined, Place, ProposeAsk, Proposed, RecheckAsk, Rechecked
 from activities.evidence import Bundle, Sources, collect
 from activities.rows import row
 from policies.circumstances import Circumstances
@@ -19,8 +19,8 @@ from rerail.attribution import attribute
 from rerail.case import read_case
 from rerail.errors import Permanent
 from rerail.ports import Audit
-from rerail.readers.progress import read_progress
-from rerail.records import Attempt, Facts, Mode, Plan, Record, RowKind, Verdict
+from rerail.readers import progress
+from rerail.records import Attempt, Facts, Mode, Record, RowKind, Verdict
 
 
 class Terms(Record):
@@ -48,7 +48,6 @@ class Judging:
     terms: Mapping[str, Terms]
     audit: Audit
     bundles: Path
-    ui: str = ""
 
     @activity.defn
     def examine(self, ask: ExamineAsk) -> Examined:
@@ -62,13 +61,13 @@ class Judging:
         verdict = attribute(read_case(folder), hint=ask.anomaly.kind)
         self.keep_verdict(ask, verdict)
         log = folder / "job.log"
-        progress = read_progress(log.read_bytes() if log.exists() else b"")
+        story = progress.summary(log.read_bytes() if log.exists() else b"")
         return Examined(
             verdict=verdict,
             bundle=str(folder),
             place=end_of_log(sources, bundle),
-            last_step=latest(ask.anomaly.last_step, progress.highest_step),
-            checkpoint_step=latest(ask.anomaly.checkpoint_step, progress.checkpoint_step),
+            last_step=latest(ask.anomaly.last_step, story.highest_step),
+            checkpoint_step=latest(ask.anomaly.checkpoint_step, *story.checkpoints),
         )
 
     @activity.defn
@@ -83,14 +82,20 @@ class Judging:
         text = made.refusal or ", then ".join(" ".join([s.kind, *s.nodes]) for s in made.steps)
         body = made.model_dump(mode="json")
         step = f"plan-{ask.revision}"
-        self.audit.append(row(ask.key, step, RowKind.PLAN, attempt, ask.incident, f"{made.rule}: {text}", body=body))
-        return Proposed(plan=made, facts=facts, expires_s=terms.expires_s, remind_s=terms.remind_s, ui=self.ui)
+        text = f"{made.rule}: {text}"
+        self.audit.append(row(ask.run, step, RowKind.PLAN, attempt, text, body=body))
+        return Proposed(plan=made, expires_s=terms.expires_s, remind_s=terms.remind_s)
 
     @activity.defn
-    def recheck(self, ask: RecheckAsk) -> Facts:
+    def recheck(self, ask: RecheckAsk) -> Rechecked:
         """Read the facts again; `void` says in a sentence why an approval given for the earlier ones no longer holds."""
         facts = self.facts(ask.attempt, datetime.now(UTC))
-        return facts.model_copy(update={"void": why_void(ask.plan, ask.attempt, facts)})
+        return Rechecked(
+            void=why_void(ask.plan, ask.attempt, facts),
+            running=not facts.job.state.ended,
+            nodes_needed=facts.job.nodes_needed,
+            nodes_eligible=len({*facts.eligible_nodes, *ask.plan.excluded}),
+        )
 
     def facts(self, attempt: Attempt, now: datetime) -> Facts:
         scheduler = self.sources[attempt.job.cluster].scheduler
@@ -103,14 +108,23 @@ class Judging:
         step = f"detected-{ask.revision}"
         body = anomaly.model_dump(mode="json")
         self.audit.append(
-            row(ask.key, step, RowKind.DETECTED, anomaly.attempt, ask.incident, text, body=body, at=anomaly.seen_at)
+            row(
+                ask.run,
+                step,
+                RowKind.DETECTED,
+                anomaly.attempt,
+                text,
+                body=body,
+                at=anomaly.seen_at,
+            )
         )
 
     def keep_verdict(self, ask: ExamineAsk, verdict: Verdict) -> None:
         text = f"{verdict.kind}, {verdict.fault}: {verdict.why}"
         step = f"verdict-{ask.revision}"
         body = verdict.model_dump(mode="json")
-        self.audit.append(row(ask.key, step, RowKind.VERDICT, ask.anomaly.attempt, ask.incident, text, body=body))
+        attempt = ask.anomaly.attempt
+        self.audit.append(row(ask.run, step, RowKind.VERDICT, attempt, text, body=body))
 
 
 def end_of_log(sources: Sources, bundle: Bundle) -> Place:

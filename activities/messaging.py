@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
-from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateFailedError
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowExecutionStatus, WorkflowUpdateFailedError
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 
 from activities.asks import Opened, RemediateInput, RequestAsk, WatchJobInput
-from rerail import names
-from rerail.records import Grant, GrantAsk
 from activities.search import incident_attributes, job_attributes
-
-CLOSED = "Closed"
+from rerail import names
+from rerail.records import Grant, GrantAsk, Incident
 
 
 @dataclass(frozen=True)
@@ -21,40 +21,54 @@ class Messaging:
     """Activities of the control role that speak to other workflows."""
 
     client: Client
+    tells: bool = False
 
     @activity.defn
     async def open_incident(self, ask: RemediateInput) -> Opened:
         """Open the attempt's incident, or join the living one: never a twin."""
         incident = names.remediate_job_id(ask.anomaly.attempt)
-        start = WithStartWorkflowOperation(
+        if activity.info().attempt > 1 and await self.has_seen(incident, ask.anomaly.id):
+            return Opened(incident=incident, joined=True, closed=not await self.lives(incident))
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             names.REMEDIATE_JOB,
-            ask,
+            ask.model_copy(update={"tells": self.tells}),
             id=incident,
             task_queue=names.CONTROL_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             search_attributes=incident_attributes(ask.anomaly.attempt),
             static_summary=f"{ask.anomaly.kind} of job {ask.anomaly.attempt.job.job_id}, attempt {ask.anomaly.attempt.number}",
         )
-        try:
-            joined = await self.client.execute_update_with_start_workflow(
-                names.REPORT_ANOMALY, ask.anomaly, start_workflow_operation=start, id=ask.anomaly.id, result_type=bool
-            )
-        except WorkflowAlreadyStartedError:
-            return Opened(incident=incident, closed=True)
+        joined = await self.client.execute_update_with_start_workflow(
+            names.REPORT_ANOMALY, ask.anomaly, start_workflow_operation=start, id=ask.anomaly.id, result_type=bool
+        )
         return Opened(incident=incident, joined=joined)
+
+    async def has_seen(self, incident: str, anomaly: str) -> bool:
+        """True when an earlier try of ours has reported the anomaly already: the incident may even be closed by now."""
+        try:
+            state = await self.client.get_workflow_handle(incident).query(names.INCIDENT, result_type=Incident)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return any(a.id == anomaly for a in (state.anomaly, *state.joined))
+
+    async def lives(self, incident: str) -> bool:
+        description = await self.client.get_workflow_handle(incident).describe()
+        return description.status is WorkflowExecutionStatus.RUNNING
 
     @activity.defn
     async def ask_guard(self, ask: GrantAsk) -> Grant:
         """May these nodes be isolated? The same incident gets the same answer however often it asks."""
         guard = self.client.get_workflow_handle(names.guard_cluster_id(ask.cluster))
-        return await guard.execute_update(names.GRANT, ask, id=ask.incident, result_type=Grant)
+        grant: Grant = await guard.execute_update(names.GRANT, ask, id=ask.incident, result_type=Grant)
+        return grant
 
     @activity.defn
     async def request_remediation(self, ask: RequestAsk) -> str:
         """Have a job remediated because a person says so: watch it, and let its watcher open the incident."""
         job = ask.attempt.job
-        start = WithStartWorkflowOperation(
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             names.WATCH_JOB,
             WatchJobInput(attempt=ask.attempt),
             id=names.watch_job_id(job),
@@ -63,8 +77,9 @@ class Messaging:
             search_attributes=job_attributes(ask.attempt),
         )
         try:
-            return await self.client.execute_update_with_start_workflow(
+            incident: str = await self.client.execute_update_with_start_workflow(
                 names.REMEDIATE, ask, start_workflow_operation=start, result_type=str, rpc_timeout=timedelta(seconds=30)
             )
         except WorkflowUpdateFailedError as error:
             raise ApplicationError(str(error.cause), non_retryable=True) from error
+        return incident

@@ -1,13 +1,14 @@
 """Keeping and telling: decisions, outcomes and blindness in the audit trail, notices to people."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.asks import CloseAsk, NoteAsk, RecordAsk
+from activities.asks import CloseAsk, NoteAsk, RecordAsk, Told
 from activities.rows import row
 from rerail.errors import Permanent
 from rerail.ports import Audit, Channel
@@ -24,7 +25,6 @@ class Recording:
     channels: Sequence[Channel]
     client: Client
     ui: str = ""
-    settings: Mapping[str, str] | None = None
 
     @activity.defn
     async def record_decision(self, ask: RecordAsk) -> Recorded:
@@ -34,7 +34,15 @@ class Recording:
         who = f"{decision.by} ({recorded.identity})" if recorded.identity else decision.by
         text = f"{decision.verdict} of plan {ask.plan} by {who}, by {recorded.way}: {decision.reason}"
         body = recorded.model_dump(mode="json") | {"plan": ask.plan}
-        kept = row(ask.key, "decision", RowKind.DECISION, ask.attempt, ask.incident, text, body=body, actor=decision.by)
+        kept = row(
+            ask.run,
+            "decision",
+            RowKind.DECISION,
+            ask.attempt,
+            text,
+            body=body,
+            actor=decision.by,
+        )
         await asyncio.to_thread(self.audit.append, kept)
         return recorded
 
@@ -62,22 +70,31 @@ class Recording:
         outcome = ask.outcome
         text = f"{outcome.result}: {outcome.why}"
         body = outcome.model_dump(mode="json")
-        self.audit.append(row(ask.key, "outcome", RowKind.OUTCOME, ask.attempt, ask.incident, text, body=body))
+        self.audit.append(row(ask.run, "outcome", RowKind.OUTCOME, ask.attempt, text, body=body))
 
     @activity.defn
     def note(self, ask: NoteAsk) -> None:
         """Keep what is no incident's: pause, resume, blindness of a cluster."""
-        kept = AuditRow(key=ask.key, at=ask.at, kind=ask.kind, cluster=ask.cluster, job_id=ask.job_id, actor=ask.actor, text=ask.text)
+        kept = AuditRow(
+            key=ask.key, at=ask.at, kind=ask.kind, cluster=ask.cluster, job_id=ask.job_id, actor=ask.actor, text=ask.text
+        )
         self.audit.append(kept)
 
+    def link(self, notice: Notice) -> str:
+        """Where to read on and answer: the incident's page in the Temporal UI."""
+        if not (self.ui and notice.incident):
+            return ""
+        return f"{self.ui}/namespaces/{self.client.namespace}/workflows/{quote(notice.incident, safe='')}"
+
     @activity.defn
-    def tell(self, notice: Notice) -> tuple[str, ...]:
+    def tell(self, notice: Notice) -> Told:
         """Tell it on every channel; returns what no channel will ever take, and tries again what may work later."""
         refused = []
+        notice = notice.model_copy(update={"link": self.link(notice)})
         for channel in self.channels:
             try:
                 channel.send(notice)
             except Permanent as error:
                 refused.append(f"{channel.name}: {error}")
                 activity.logger.error("channel %s refuses: %s", channel.name, error)
-        return tuple(refused)
+        return Told(refused=tuple(refused))

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from temporalio import activity
+
 from rerail.records import Attempt, AuditRow, RowKind
 
 TEXT_MAX = 500
@@ -10,20 +12,20 @@ TEXT_MAX = 500
 
 
 def row(
-    key: str,
+    run: str,
     step: str,
     kind: RowKind,
     attempt: Attempt,
-    incident: str,
     text: str,
     *,
     body: dict[str, Any] | None = None,
     actor: str = "rerail",
     at: datetime | None = None,
 ) -> AuditRow:
-    """The row of one step of an incident. `key` names the incident's first run, `step` the step in it."""
+    """The row of one step of the incident that the running activity belongs to. `run` is the incident's first run."""
+    incident = activity.info().workflow_id or ""
     return AuditRow(
-        key=f"{key}/{step}",
+        key=f"{incident}/{run}/{step}",
         at=at or datetime.now(UTC),
         kind=kind,
         cluster=attempt.job.cluster,

@@ -13,7 +13,7 @@ from activities.judging import permanent_is_final
 from activities.view import ClusterView
 from rerail.errors import Transient
 from rerail.ports import Logs
-from rerail.readers.progress import Progress, read_progress
+from rerail.readers import progress
 from rerail.records import Job, JobState, Record
 
 CHUNK = 1 << 20
@@ -90,28 +90,28 @@ class Verifier:
             self.note(running_at=job.started_at or datetime.now(UTC), nodes=job.nodes)
         more = bool(job.output)
         while more:
-            progress, more = await asyncio.to_thread(self.next_progress, job.output)
-            self.take(progress)
+            story, more = await asyncio.to_thread(self.next_progress, job.output)
+            self.take(story)
             activity.heartbeat(self.proof)
 
-    def next_progress(self, path: str) -> tuple[Progress, bool]:
+    def next_progress(self, path: str) -> tuple[progress.Story, bool]:
         place = self.proof.place
         chunk = self.logs.read(path, place.offset, CHUNK, place.fingerprint)
         cut = chunk.data.rfind(b"\n") + 1 or (len(chunk.data) if len(chunk.data) >= CHUNK else 0)
         if cut or chunk.replaced:
             end = chunk.start + cut
             self.note(place=Place(offset=end, fingerprint=self.logs.fingerprint_at(path, end)))
-        return read_progress(chunk.data[:cut]), cut > 0 and chunk.end < chunk.size
+        return progress.summary(chunk.data[:cut]), cut > 0 and chunk.end < chunk.size
 
     def skip_to_end(self, path: str) -> None:
         chunk = self.logs.read(path, self.proof.place.offset, 0, self.proof.place.fingerprint)
         self.note(place=Place(offset=chunk.size, fingerprint=self.logs.fingerprint_at(path, chunk.size)))
 
-    def take(self, progress: Progress) -> None:
-        if progress.resumed_step is not None:
-            self.note(resumed_step=progress.resumed_step)
-        if progress.highest_step is not None:
-            self.note(highest_step=max(progress.highest_step, self.proof.highest_step or 0))
+    def take(self, story: progress.Story) -> None:
+        if story.resumed_step is not None:
+            self.note(resumed_step=story.resumed_step)
+        if story.highest_step is not None:
+            self.note(highest_step=max(story.highest_step, self.proof.highest_step or 0))
 
     def note(self, **seen: object) -> None:
         self.proof = self.proof.model_copy(update=seen)
@@ -137,7 +137,9 @@ class Verifier:
         if self.proof.resumed_step is None:
             return past
         agrees = self.proof.resumed_step == self.ask.checkpoint_step
-        saved = ", as saved in the checkpoint" if agrees else f" (the last checkpoint seen was of step {self.ask.checkpoint_step})"
+        saved = (
+            ", as saved in the checkpoint" if agrees else f" (the last checkpoint seen was of step {self.ask.checkpoint_step})"
+        )
         return f"resumed at step {self.proof.resumed_step}{saved}; {past}"
 
     def over_time(self, why: str) -> Verified | None:

@@ -19,7 +19,7 @@ from rerail.ports import Logs
 from rerail.records import Attempt, Job, JobState, Reading
 
 BLIND_AFTER = timedelta(seconds=15)
-"""Unreadable for this long is announced: longer than a controller's fail-over of a few polls, far shorter than a hang's threshold."""
+"""Unreadable for this long is announced: longer than a controller's fail-over, far shorter than a hang's threshold."""
 
 SURVEY_FOR = timedelta(minutes=10)
 """A survey comes back at the latest after this, so that its workflow shows a fresh reading."""
@@ -104,7 +104,7 @@ def compare(ask: SurveyAsk, reading: Reading, scope: Scope) -> Survey:
 
 
 def worth_watching(job: Job, last_read: datetime | None) -> bool:
-    """Jobs that run, and those that broke since the last reading: nobody saw them end. What lay broken before our time is history."""
+    """Jobs that run, and those that broke since the last reading, unseen. What lay broken before our time is history."""
     if job.state in (JobState.RUNNING, JobState.SUSPENDED):
         return True
     ended_unseen = last_read is not None and job.ended_at is not None and job.ended_at >= last_read - timedelta(seconds=1)
@@ -157,7 +157,10 @@ class Follower:
         return turned
 
     async def read_log(self, job: Job, now: datetime) -> tuple[Symptom, ...]:
-        """Feed what the log has gained, whole lines at a time. What is written while the job waits is the end of its last attempt."""
+        """Feed what the log has gained, whole lines at a time.
+
+        What is written while the job waits is the end of its last attempt.
+        """
         found: tuple[Symptom, ...] = ()
         more = bool(job.output)
         if job.output and job.state is JobState.PENDING:

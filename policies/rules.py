@@ -1,4 +1,4 @@
-"""The ordered rules from verdict to plan. The first rule that applies decides; every rule has a name that the audit trail keeps."""
+"""The ordered rules from verdict to plan. The first one that applies decides; the audit trail keeps its name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +29,9 @@ class Rule:
 def nothing_wrong(verdict: Verdict, around: Circumstances) -> Proposal | None:
     if verdict.kind is not Kind.NONE and verdict.advice is not Advice.NO_ACTION:
         return None
-    return Proposal(steps=(Step(kind=StepKind.NOTHING, why=verdict.why or "nothing is wrong"),), reasons=("no recovery is needed",))
+    return Proposal(
+        steps=(Step(kind=StepKind.NOTHING, why=verdict.why or "nothing is wrong"),), reasons=("no recovery is needed",)
+    )
 
 
 def ended_by_will(verdict: Verdict, around: Circumstances) -> Proposal | None:
@@ -39,7 +41,7 @@ def ended_by_will(verdict: Verdict, around: Circumstances) -> Proposal | None:
         JobState.COMPLETED: "the job has completed",
     }
     why = willed.get(around.facts.job.state)
-    return why and Proposal(steps=(Step(kind=StepKind.NOTHING, why=why),), reasons=(why,)) or None
+    return (why and Proposal(steps=(Step(kind=StepKind.NOTHING, why=why),), reasons=(why,))) or None
 
 
 def report_straggler(verdict: Verdict, around: Circumstances) -> Proposal | None:
@@ -68,7 +70,10 @@ def same_failure_again(verdict: Verdict, around: Circumstances) -> Proposal | No
 def cannot_requeue(verdict: Verdict, around: Circumstances) -> Proposal | None:
     job = around.facts.job
     refusals = (
-        (not job.batch, "the job is no batch job (salloc or srun): the scheduler can't requeue it; its owner has to start it again"),
+        (
+            not job.batch,
+            "the job is no batch job (salloc or srun): the scheduler can't requeue it; its owner has to start it again",
+        ),
         (not job.requeue, "its owner asked for no requeue; lift that with the scheduler's own command, or submit it again"),
         (
             job.requeue_until is not None and job.requeue_until <= around.now,
@@ -89,7 +94,7 @@ def restarted_too_often(verdict: Verdict, around: Circumstances) -> Proposal | N
 def too_many_suspects(verdict: Verdict, around: Circumstances) -> Proposal | None:
     if len(verdict.culprit_nodes) <= NODES_PER_INCIDENT:
         return None
-    text = f"{len(verdict.culprit_nodes)} nodes are suspected; more than {NODES_PER_INCIDENT} at once is a shared cause and isolates nobody"
+    text = f"{len(verdict.culprit_nodes)} suspects: more than {NODES_PER_INCIDENT} at once is a shared cause and isolates nobody"
     return Proposal(refusal=text, reasons=(verdict.why,))
 
 
@@ -99,10 +104,12 @@ def restart_elsewhere(verdict: Verdict, around: Circumstances) -> Proposal | Non
     nodes, facts = verdict.culprit_nodes, around.facts
     left = len(set(facts.eligible_nodes) - set(nodes))
     if left < facts.job.nodes_needed:
-        text = f"without {', '.join(nodes)} only {left} nodes remain and the job needs {facts.job.nodes_needed}: it would never start"
+        text = f"without {', '.join(nodes)} only {left} nodes remain of {facts.job.nodes_needed} needed: it would never start"
         return Proposal(refusal=text, reasons=(verdict.why,))
     exclude = Step(kind=StepKind.EXCLUDE, nodes=nodes, why=f"evidence against {', '.join(nodes)}: {verdict.cause}")
-    return Proposal(steps=(exclude, Step(kind=StepKind.RESTART, why="from its checkpoint, on other nodes")), reasons=(verdict.why,))
+    return Proposal(
+        steps=(exclude, Step(kind=StepKind.RESTART, why="from its checkpoint, on other nodes")), reasons=(verdict.why,)
+    )
 
 
 def restart_in_place(verdict: Verdict, around: Circumstances) -> Proposal | None:

@@ -1,5 +1,6 @@
 """GuardCluster: the one writer of a cluster's isolation ledger and of its pause; lives for ever."""
 
+from types import NoneType
 from typing import Any
 
 from temporalio import workflow
@@ -12,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from rerail.requests import Request, read_request
     from workflows.pages import guard_page
     from workflows.profiles import RECORD
+    from workflows.sentence import say
 
 
 @workflow.defn(name=names.GUARD_CLUSTER)
@@ -90,10 +92,8 @@ class GuardCluster:
 
     async def note(self, kind: RowKind, request: Request) -> None:
         key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{workflow.uuid4()}"
-        ask = NoteAsk(
-            key=key, kind=kind, cluster=self.state.cluster, actor=request.by, text=request.reason, at=workflow.now()
-        )
-        await workflow.execute_activity("note", ask, task_queue=names.CONTROL_QUEUE, summary=str(kind), **RECORD)
+        ask = NoteAsk(key=key, kind=kind, cluster=self.state.cluster, actor=request.by, text=request.reason, at=workflow.now())
+        await say("note", ask, NoneType, queue=names.CONTROL_QUEUE, summary=kind, profile=RECORD)
 
     def keep(self, **changes: Any) -> None:
         self.state = self.state.model_copy(update=changes)

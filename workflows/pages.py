@@ -68,7 +68,9 @@ def proposed(plan: Plan) -> str:
         return f"### Nothing can be done by rerail\n{code(plan.refusal)}\nRule `{plan.rule}`."
     steps = "\n".join(f"{n}. **{s.kind}** {plain(', '.join(s.nodes))}: {plain(s.why)}" for n, s in enumerate(plan.steps, 1))
     until = f" A requeue is possible until {clock(plan.requeue_until)}." if plan.requeue_until else ""
-    nodes = f" {plan.nodes_eligible} nodes remain eligible, the job needs {plan.nodes_needed}." if plan.has(StepKind.RESTART) else ""
+    nodes = (
+        f" {plan.nodes_eligible} nodes remain eligible, the job needs {plan.nodes_needed}." if plan.has(StepKind.RESTART) else ""
+    )
     return f"### Proposed (plan `{plan.id}`, rule `{plan.rule}`)\n{steps}\n\n{nodes}{until}"
 
 
@@ -134,5 +136,3 @@ def code(text: str) -> str:
 
 def clock(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-

@@ -6,7 +6,9 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-QUICK_AGAIN = RetryPolicy(initial_interval=timedelta(milliseconds=200), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=20))
+QUICK_AGAIN = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=20)
+)
 
 JUDGE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(minutes=2),

@@ -1,12 +1,14 @@
 """WatchCluster: one for ever for each cluster. Sees jobs come, starts their watchers, and says so when it is blind."""
 
+import contextlib
+from types import NoneType
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asks import FindAsk, NoteAsk, RequestAsk, Survey, SurveyAsk, WatchClusterInput, WatchJobInput
+    from activities.asks import FindAsk, NoteAsk, RequestAsk, Survey, SurveyAsk, Told, WatchClusterInput, WatchJobInput
     from activities.search import job_attributes
     from rerail import names
     from rerail.records import Attempt, ClusterState, Notice, NoticeKind, RowKind
@@ -14,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.endings import cause_of
     from workflows.pages import cluster_page
     from workflows.profiles import ASK, LOOK_UP, RECORD, TELL, WATCH
+    from workflows.sentence import begin, say
 
 
 @workflow.defn(name=names.WATCH_CLUSTER)
@@ -23,7 +26,6 @@ class WatchCluster:
     @workflow.init
     def __init__(self, state: WatchClusterInput) -> None:
         self.state = state
-        self.telling: list[workflow.ActivityHandle[Any]] = []
 
     @workflow.run
     async def run(self, state: WatchClusterInput) -> None:
@@ -41,14 +43,8 @@ class WatchCluster:
             read_at=self.state.read_at,
             blind_since=self.state.blind_since,
         )
-        return await workflow.execute_activity(
-            "survey",
-            ask,
-            result_type=Survey,
-            task_queue=names.detect_queue(self.state.cluster),
-            summary=f"{len(self.state.known)} jobs known",
-            **WATCH,
-        )
+        summary = f"{len(self.state.known)} jobs known"
+        return await say("survey", ask, Survey, queue=names.detect_queue(self.state.cluster), summary=summary, profile=WATCH)
 
     async def take(self, survey: Survey) -> None:
         """Keep what was seen; watchers for jobs that came or started again."""
@@ -69,14 +65,14 @@ class WatchCluster:
         text = f"{self.state.cluster} can't be read: {survey.blind_why}" if now else f"{self.state.cluster} can be read again"
         key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{int(workflow.now().timestamp())}"
         note = NoteAsk(key=key, kind=row, cluster=self.state.cluster, text=text, at=workflow.now())
-        await workflow.execute_activity("note", note, task_queue=names.CONTROL_QUEUE, summary=text[:100], **RECORD)
+        await say("note", note, NoneType, queue=names.CONTROL_QUEUE, summary=text, profile=RECORD)
         notice = Notice(key=key, kind=kind, cluster=self.state.cluster, title=text[:200], at=workflow.now())
-        workflow.start_activity("tell", notice, task_queue=names.CONTROL_QUEUE, summary=str(kind), **TELL)
+        begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=kind, profile=TELL)
 
     async def watch_over(self, attempt: Attempt) -> str:
         """The job's watcher: started, unless it lives already."""
         watcher = names.watch_job_id(attempt.job)
-        try:
+        with contextlib.suppress(WorkflowAlreadyStartedError):
             await workflow.start_child_workflow(
                 names.WATCH_JOB,
                 WatchJobInput(attempt=attempt),
@@ -86,8 +82,6 @@ class WatchCluster:
                 search_attributes=job_attributes(attempt),
                 static_summary=f"job {attempt.job.job_id} on {attempt.job.cluster}",
             )
-        except WorkflowAlreadyStartedError:
-            pass
         return watcher
 
     @workflow.update(name=names.WATCH, description='Watch a job, in scope or not: {"job_id": "41001"}')
@@ -106,12 +100,9 @@ class WatchCluster:
         attempt = await self.find(request.job_id)
         ask = RequestAsk(cluster=self.state.cluster, attempt=attempt, by=request.by, reason=request.reason)
         try:
-            incident: str = await workflow.execute_activity(
-                "request_remediation", ask, result_type=str, task_queue=names.CONTROL_QUEUE, summary=request.job_id, **ASK
-            )
+            return await say("request_remediation", ask, str, queue=names.CONTROL_QUEUE, summary=request.job_id, profile=ASK)
         except ActivityError as error:
             raise ApplicationError(cause_of(error), type="Refused") from None
-        return incident
 
     @watch.validator
     def check_watch(self, message: Any) -> None:
@@ -125,14 +116,8 @@ class WatchCluster:
         """The job as known, else freshly looked up; a sentence when there is none."""
         ask = FindAsk(cluster=self.state.cluster, job_id=job_id, known=self.state.known.get(job_id))
         try:
-            return await workflow.execute_activity(
-                "find_job",
-                ask,
-                result_type=Attempt,
-                task_queue=names.detect_queue(self.state.cluster),
-                summary=job_id,
-                **LOOK_UP,
-            )
+            queue = names.detect_queue(self.state.cluster)
+            return await say("find_job", ask, Attempt, queue=queue, summary=job_id, profile=LOOK_UP)
         except ActivityError as error:
             raise ApplicationError(cause_of(error), type="NoSuchJob") from None
 

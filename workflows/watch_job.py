@@ -1,17 +1,19 @@
 """WatchJob: one for each job, over its attempts. Follows log, progress and state; an anomaly opens an incident."""
 
+from types import NoneType
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asks import FollowAsk, Followed, NoteAsk, Opened, RemediateInput, RequestAsk, Seen, WatchJobInput
+    from activities.asks import FollowAsk, Followed, NoteAsk, Opened, RemediateInput, RequestAsk, Seen, Told, WatchJobInput
     from rerail import names
     from rerail.records import Anomaly, JobWatch, Kind, Notice, NoticeKind, Recovery, RowKind
     from workflows.endings import cause_of
     from workflows.pages import job_page
     from workflows.profiles import ASK, RECORD, TELL, WATCH
+    from workflows.sentence import begin, say
 
 HISTORY_MAX = 50
 """Recoveries that a job remembers: more than any budget asks about."""
@@ -37,25 +39,22 @@ class WatchJob:
                 return await self.end(followed.why)
             await self.take(followed)
         await workflow.wait_condition(workflow.all_handlers_finished)
-        workflow.continue_as_new(self.state.model_copy(update={"follow": self.follow, "attempt": self.follow.attempt}))
+        return workflow.continue_as_new(self.state.model_copy(update={"follow": self.follow, "attempt": self.follow.attempt}))
 
     async def follow_on(self) -> Followed:
         """Until something has to be done about the attempt."""
-        return await workflow.execute_activity(
-            "follow",
-            self.follow,
-            result_type=Followed,
-            task_queue=names.detect_queue(self.state.attempt.job.cluster),
-            summary=f"attempt {self.follow.attempt.number}",
-            **WATCH,
-        )
+        queue = names.detect_queue(self.state.attempt.job.cluster)
+        summary = f"attempt {self.follow.attempt.number}"
+        return await say("follow", self.follow, Followed, queue=queue, summary=summary, profile=WATCH)
 
     async def take(self, followed: Followed) -> None:
         """An anomaly, the next attempt, or being blind."""
         self.last = f"{followed.seen.replace('_', ' ')} at {workflow.now():%H:%M:%S}"
         if followed.seen is Seen.ANOMALY:
             for symptom in followed.symptoms:
-                fields = symptom.model_dump(include={"kind", "detector", "why", "symptom_at", "last_step", "checkpoint_step", "ranks"})
+                fields = symptom.model_dump(
+                    include={"kind", "detector", "why", "symptom_at", "last_step", "checkpoint_step", "ranks"}
+                )
                 await self.open_incident(self.anomaly(seen_at=followed.time, **fields))
         elif followed.seen is Seen.NEXT_ATTEMPT:
             place = followed.at.place
@@ -74,9 +73,7 @@ class WatchJob:
     async def open_incident(self, anomaly: Anomaly) -> Opened:
         """Its incident, opened or joined; the one that is open then is remembered."""
         ask = RemediateInput(anomaly=anomaly, history=self.state.history)
-        opened: Opened = await workflow.execute_activity(
-            "open_incident", ask, result_type=Opened, task_queue=names.CONTROL_QUEUE, summary=str(anomaly.kind), **ASK
-        )
+        opened = await say("open_incident", ask, Opened, queue=names.CONTROL_QUEUE, summary=anomaly.kind, profile=ASK)
         if not opened.closed:
             self.keep(incident=opened.incident)
         return opened
@@ -84,9 +81,7 @@ class WatchJob:
     @workflow.update(name=names.REMEDIATE, description="Sent by the cluster's watcher: a person wants this job remediated")
     async def remediate(self, ask: RequestAsk) -> str:
         """The incident's workflow id."""
-        anomaly = self.anomaly(
-            kind=Kind.NONE, detector="request", seen_at=workflow.now(), why=ask.reason, requested_by=ask.by
-        )
+        anomaly = self.anomaly(kind=Kind.NONE, detector="request", seen_at=workflow.now(), why=ask.reason, requested_by=ask.by)
         try:
             opened = await self.open_incident(anomaly)
         except ActivityError as error:
@@ -115,13 +110,17 @@ class WatchJob:
         """That the job's log can't be read, or can be again."""
         job = self.follow.attempt.job
         blind = followed.seen is Seen.BLIND
-        text = f"the log of job {job.job_id} can't be read: {followed.why}" if blind else f"the log of job {job.job_id} can be read again"
+        text = (
+            f"the log of job {job.job_id} can't be read: {followed.why}"
+            if blind
+            else f"the log of job {job.job_id} can be read again"
+        )
         kind, row = (NoticeKind.BLIND, RowKind.BLIND) if blind else (NoticeKind.SIGHTED, RowKind.SIGHTED)
         key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{int(workflow.now().timestamp())}"
         note = NoteAsk(key=key, kind=row, cluster=job.cluster, job_id=job.job_id, text=text, at=workflow.now())
-        await workflow.execute_activity("note", note, task_queue=names.CONTROL_QUEUE, summary=text[:100], **RECORD)
+        await say("note", note, NoneType, queue=names.CONTROL_QUEUE, summary=text, profile=RECORD)
         notice = Notice(key=key, kind=kind, cluster=job.cluster, job_id=job.job_id, title=text[:200], at=workflow.now())
-        workflow.start_activity("tell", notice, task_queue=names.CONTROL_QUEUE, summary=str(kind), **TELL)
+        begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=kind, profile=TELL)
 
     async def end(self, why: str) -> str:
         """Once no incident of the job is open any more."""

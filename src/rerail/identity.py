@@ -41,7 +41,6 @@ def shown(key: JobKey, number: int, job: Job) -> Attempt:
         restarts=job.restarts,
         submitted_at=job.submitted_at,
         started_at=job.started_at,
-        nodes=job.nodes,
     )
 
 

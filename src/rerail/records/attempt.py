@@ -25,7 +25,6 @@ class Attempt(Record):
     submitted_at: datetime | None = None
     """As the scheduler says it now; a requeue resets it."""
     started_at: datetime | None = None
-    nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.job}/{self.number}"

@@ -1,0 +1,163 @@
+"""The only place that chooses adapters: from settings to ports, from ports to activities, from activities to workers."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from activities.acting import Acting
+from activities.evidence import Sources
+from activities.judging import Judging, Terms
+from activities.messaging import Messaging
+from activities.recording import Recording
+from activities.scope import Scope
+from activities.verifying import Verifying
+from activities.view import ClusterView
+from activities.watching import Watching
+from adapters.audit.store import AuditStore
+from adapters.channels.command import Command
+from adapters.channels.webhook import Webhook
+from adapters.hosts.files import KernelLogFiles
+from adapters.hosts.silent import SilentHosts
+from adapters.logs.files import FileLogs
+from adapters.schedulers.local import LocalScheduler
+from adapters.schedulers.slurm import SlurmScheduler
+from adapters.schedulers.slurm.in_cluster import SEARCH_PATH, InCluster
+from rerail import names
+from rerail.ports import Channel, Hosts, Scheduler
+from workers.settings import ClusterSettings, CommandChannel, Settings
+from workers.settings import LocalScheduler as LocalSettings
+from workflows.guard_cluster import GuardCluster
+from workflows.remediate_job import RemediateJob
+from workflows.watch_cluster import WatchCluster
+from workflows.watch_job import WatchJob
+
+WORKFLOWS = (WatchCluster, WatchJob, RemediateJob, GuardCluster)
+
+FOLLOWED_MAX = 2000
+"""Jobs that one detect process follows at once: 1,000 tails cost a fifth of a core (measured), so this is well within one."""
+
+GRACE = timedelta(seconds=5)
+"""How long an effect under way may go on at a shutdown. Reads get no grace: they are cut off and go on elsewhere."""
+
+THREADS = 32
+"""Activities of one queue that block at once; those that watch are coroutines and need none."""
+
+
+def scheduler(name: str, cluster: ClusterSettings) -> Scheduler:
+    """The scheduler's adapter of one cluster."""
+    chosen = cluster.scheduler
+    if isinstance(chosen, LocalSettings):
+        return LocalScheduler(name, chosen.folder)
+    runner = InCluster(slurm_conf=str(chosen.conf or ""), search_path=f"{chosen.bin}:{SEARCH_PATH}")
+    return SlurmScheduler(name, runner, effect_deadline_s=chosen.deadline_s)
+
+
+def channels(settings: Settings) -> tuple[Channel, ...]:
+    """The ways to tell people."""
+    made: list[Channel] = []
+    for number, channel in enumerate(settings.channels):
+        if isinstance(channel, CommandChannel):
+            made.append(Command(channel.argv, name=f"command-{number}", timeout_s=channel.timeout_s))
+        else:
+            webhook = Webhook(channel.address(), channel.secret(), name=f"webhook-{number}", deadline_s=channel.deadline_s)
+            made.append(webhook)
+    return tuple(made)
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Everything that the roles need, built once from the settings."""
+
+    settings: Settings
+    client: Client
+
+    @cached_property
+    def schedulers(self) -> dict[str, Scheduler]:
+        return {name: scheduler(name, cluster) for name, cluster in self.settings.clusters.items()}
+
+    @cached_property
+    def views(self) -> dict[str, ClusterView]:
+        return {name: ClusterView(s, self.settings.clusters[name].interval_s) for name, s in self.schedulers.items()}
+
+    @cached_property
+    def audit(self) -> AuditStore:
+        self.settings.state.mkdir(parents=True, exist_ok=True)
+        return AuditStore(self.settings.audit_url())
+
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        return channels(self.settings)
+
+    @cached_property
+    def sources(self) -> dict[str, Sources]:
+        return {name: Sources(s, FileLogs(), self.hosts(name)) for name, s in self.schedulers.items()}
+
+    def hosts(self, cluster: str) -> Hosts:
+        template = self.settings.kernel_log_template(cluster)
+        return KernelLogFiles(template) if template else SilentHosts()
+
+    @property
+    def ui(self) -> str:
+        return self.settings.temporal.ui or ""
+
+    # Roles
+
+    def control(self) -> list[Worker]:
+        """Workflows, the record, telling, and acting."""
+        recording = Recording(self.audit, self.channels, self.client, self.ui)
+        messaging = Messaging(self.client, tells=bool(self.channels))
+        acting = Acting(self.schedulers, self.audit, self.client)
+        activities = [*methods(recording), *methods(messaging)]
+        control = self.worker(names.CONTROL_QUEUE, activities, workflows=WORKFLOWS, grace=GRACE)
+        return [control, *(self.worker(names.act_queue(c), methods(acting), grace=GRACE) for c in self.schedulers)]
+
+    def detect(self) -> list[Worker]:
+        """Watching, judging and verifying: all that reads the clusters."""
+        scopes = {n: Scope(**c.scope.model_dump()) for n, c in self.settings.clusters.items()}
+        floors = {n: c.hang.floor_s for n, c in self.settings.clusters.items()}
+        watching = Watching(self.views, {n: s.logs for n, s in self.sources.items()}, scopes, floors)
+        judging = Judging(self.sources, self.terms(), self.audit, self.settings.state / "bundles")
+        verifying = Verifying(self.views, self.sources)
+        activities = [*methods(watching), *methods(judging), *methods(verifying)]
+        return [self.worker(names.detect_queue(c), activities, slots=FOLLOWED_MAX) for c in self.schedulers]
+
+    def terms(self) -> dict[str, Terms]:
+        return {
+            name: Terms(mode=c.mode, expires_s=c.approval.expires_s, remind_s=c.approval.remind_s)
+            for name, c in self.settings.clusters.items()
+        }
+
+    def worker(
+        self,
+        queue: str,
+        activities: Sequence[Callable[..., Any]],
+        *,
+        workflows: Sequence[type] = (),
+        slots: int = THREADS,
+        grace: timedelta = timedelta(0),
+    ) -> Worker:
+        with warnings.catch_warnings():  # more slots than threads are meant: watching needs none
+            warnings.filterwarnings("ignore", "Worker max_concurrent_activities", UserWarning)
+            return Worker(
+                self.client,
+                task_queue=queue,
+                activities=activities,
+                workflows=workflows,
+                activity_executor=ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix=queue),
+                max_concurrent_activities=slots,
+                graceful_shutdown_timeout=grace,
+                max_heartbeat_throttle_interval=timedelta(seconds=5),
+            )
+
+
+def methods(activities: object) -> list[Callable[..., Any]]:
+    """The activities of a class, bound to one object."""
+    bound = (getattr(activities, name) for name in dir(type(activities)) if not name.startswith("_"))
+    return [method for method in bound if hasattr(method, "__temporal_activity_definition")]

@@ -1,0 +1,141 @@
+"""Execution: an approved plan is carried out on facts that still hold, and only training past the failed step is a recovery."""
+
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from activities.acting import PAUSED, TOO_LATE
+from activities.asks import Effect, EffectAsk, Examined, RecheckAsk, Rechecked, Verified, VerifyAsk
+from rerail import names
+from rerail.records import Grant, GrantAsk, Outcome, Plan, Result, Stage, StepKind
+from workflows.chronicle import Chronicle
+from workflows.endings import cause_of, restart_failed, type_of
+from workflows.profiles import ASK, EFFECT, JUDGE, WATCH
+from workflows.sentence import begin, say
+
+VERIFY_FOR = timedelta(minutes=30)
+"""How long a restarted job may run without being seen past the failed step: loading and compiling take 20 min at scale."""
+
+ASK_AGAIN_AFTER = timedelta(minutes=10)
+"""A pause is asked about again after this, in case the guard's word was lost."""
+
+
+class Execution:
+    """Carries out one plan."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self.chronicle = chronicle
+        self.detect_queue = names.detect_queue(chronicle.cluster)
+        self.act_queue = names.act_queue(chronicle.cluster)
+        self.resumed = False
+
+    async def recheck(self, plan: Plan) -> Rechecked:
+        """Read the facts again, right before acting."""
+        chronicle = self.chronicle
+        ask = RecheckAsk(run=chronicle.run, attempt=chronicle.attempt, plan=plan.model_copy(update={"reasons": ()}))
+        return await say("recheck", ask, Rechecked, queue=self.detect_queue, summary="do the facts still hold?", profile=JUDGE)
+
+    async def carry_out(self, plan: Plan, facts: Rechecked) -> Outcome | None:
+        """The outcome, or None when the job was restarted and has to be verified."""
+        outcome = self.chronicle.outcome
+        if facts.void:
+            return outcome(Result.VOIDED, f"nothing was done: {facts.void}")
+        try:
+            if plan.has(StepKind.STOP):
+                await self.effect("stop")
+                self.chronicle.mark("accepted")
+                return outcome(Result.STOPPED, " ".join(plan.reasons))
+            refusal = await self.ask_guard(plan, facts) if plan.excluded else ""
+            if refusal:
+                return outcome(Result.REFUSED, f"nothing was done: {refusal}")
+            await self.restart(plan)
+        except ActivityError as error:
+            return outcome(*restart_failed(error, TOO_LATE))
+        return None
+
+    async def ask_guard(self, plan: Plan, facts: Rechecked) -> str:
+        """Why the guard refuses the isolation; empty when it is granted."""
+        ask = GrantAsk(
+            cluster=self.chronicle.cluster,
+            incident=self.chronicle.incident.id,
+            nodes=plan.excluded,
+            nodes_needed=facts.nodes_needed,
+            nodes_eligible=facts.nodes_eligible,
+            job=self.chronicle.job_id,
+        )
+        summary = ", ".join(plan.excluded)
+        grant = await say("ask_guard", ask, Grant, queue=names.CONTROL_QUEUE, summary=summary, profile=ASK)
+        return "" if grant.granted else f"the guard refuses the isolation: {grant.reason}"
+
+    async def restart(self, plan: Plan) -> None:
+        """Back to the queue, waiting by a begin time: were we to die now, the scheduler would start it by itself."""
+        await self.effect("requeue")
+        try:
+            if plan.excluded:
+                await self.effect("exclude", nodes=plan.excluded)
+            await self.effect("start")
+        except ActivityError as error:
+            self.chronicle.remark(f"after the requeue: {cause_of(error)}; the scheduler starts the job by itself")
+        self.chronicle.mark("accepted")
+
+    async def effect(self, name: str, *, nodes: tuple[str, ...] = ()) -> Effect:
+        """One effect, once nobody has paused the cluster."""
+        chronicle = self.chronicle
+        ask = EffectAsk(run=chronicle.run, attempt=chronicle.attempt, nodes=nodes)
+        summary = f"{name} {chronicle.job_id} {', '.join(nodes)}".strip()
+        while True:
+            try:
+                return await say(name, ask, Effect, queue=self.act_queue, summary=summary, profile=EFFECT)
+            except ActivityError as error:
+                if type_of(error) != PAUSED:
+                    raise
+                await self.sit_out(cause_of(error))
+
+    async def sit_out(self, why: str) -> None:
+        """Wait for the end of a pause."""
+        self.resumed = False
+        self.chronicle.remark(f"acting waits: {why}")
+        self.chronicle.move_to(Stage.PAUSED)
+        guard = workflow.get_external_workflow_handle(names.guard_cluster_id(self.chronicle.cluster))
+        await guard.signal(names.AWAIT_RESUME, self.chronicle.incident.id)
+        with contextlib.suppress(TimeoutError):
+            again = "ask about the pause again"
+            await workflow.wait_condition(lambda: self.resumed, timeout=ASK_AGAIN_AFTER, timeout_summary=again)
+        self.chronicle.move_to(Stage.ACTING)
+
+    async def verify(self, plan: Plan, examined: Examined, ended: Callable[[], bool]) -> Outcome:
+        """Watch until training is past the failed step, or a person ends the watching."""
+        chronicle = self.chronicle
+        chronicle.move_to(Stage.VERIFYING)
+        ask = VerifyAsk(
+            run=chronicle.run,
+            attempt=chronicle.attempt,
+            place=examined.place,
+            last_step=examined.last_step,
+            checkpoint_step=examined.checkpoint_step,
+            banned=plan.excluded,
+            give_up_s=VERIFY_FOR.total_seconds(),
+        )
+        watching = begin("verify", ask, Verified, queue=self.detect_queue, summary="past the failed step?", profile=WATCH)
+        await workflow.wait_condition(lambda: watching.done() or ended())
+        if not watching.done():
+            watching.cancel()
+            return chronicle.outcome(
+                Result.FAILED, "it was restarted, but a person ended the watching before it was proved to train"
+            )
+        return self.verified(watching.result())
+
+    def verified(self, verified: Verified) -> Outcome:
+        for mark, at in (("running", verified.running_at), ("past", verified.past_at)):
+            if at:
+                self.chronicle.mark(mark, at)
+        return self.chronicle.outcome(
+            Result.RECOVERED if verified.moving else Result.FAILED,
+            verified.why,
+            resumed_step=verified.resumed_step,
+            passed_step=verified.passed_step,
+            nodes=verified.nodes,
+        )
