@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 HALF_A_YEAR = timedelta(days=182)
@@ -29,7 +30,7 @@ def stamp(line: bytes, near: datetime, zone: tzinfo | None) -> datetime | None:
     for read in (_iso, _dmesg, _syslog):
         try:
             found = read(line, near)
-        except (ValueError, OverflowError):  # 31 February, hour 25
+        except (ValueError, OverflowError):  # a 31 November, an hour 25
             return None
         if found is not None:
             return found if found.tzinfo else (found.replace(tzinfo=zone) if zone else found.astimezone())
@@ -47,7 +48,7 @@ def _iso(line: bytes, near: datetime) -> datetime | None:
 
 def _dmesg(line: bytes, near: datetime) -> datetime | None:
     match = DMESG_T.match(line)
-    return None if match is None else _dated(match, int(match["year"]))
+    return None if match is None else _at(match, int(match["year"]))
 
 
 def _syslog(line: bytes, near: datetime) -> datetime | None:
@@ -55,21 +56,23 @@ def _syslog(line: bytes, near: datetime) -> datetime | None:
     if match is None:
         return None
     plain = near.replace(tzinfo=None)
-    if _exists(match, near.year) and abs(_dated(match, near.year) - plain) < HALF_A_YEAR:  # nearly always
-        return _dated(match, near.year)
-    years = (year for year in (near.year - 1, near.year, near.year + 1) if _exists(match, year))
-    return min((_dated(match, year) for year in years), key=lambda one: abs(one - plain), default=None)
+    usual = _at(match, near.year)
+    if usual is not None and abs(usual - plain) < HALF_A_YEAR:
+        return usual
+    around = (_at(match, near.year - 1), usual, _at(match, near.year + 1))
+    return min((one for one in around if one is not None), key=lambda one: abs(one - plain), default=None)
 
 
-def _exists(match: re.Match[bytes], year: int) -> bool:
+def _at(match: re.Match[bytes], year: int) -> datetime | None:
+    day = _midnight(year, match["month"], match["day"])
+    clock = match["clock"]
+    return day and day + timedelta(hours=int(clock[:2]), minutes=int(clock[3:5]), seconds=int(clock[6:]))
+
+
+@lru_cache(maxsize=64)  # a log has ten thousand lines a day
+def _midnight(year: int, month: bytes, day: bytes) -> datetime | None:
+    """None where there is no such day: 29 February of another year, or no month at all."""
     try:
-        _dated(match, year)
-    except ValueError:  # 29 February of another year, or no date at all
-        return False
-    return True
-
-
-def _dated(match: re.Match[bytes], year: int) -> datetime:
-    month = MONTHS.index(match["month"].decode()) + 1
-    hour, minute, second = (int(part) for part in match["clock"].split(b":"))
-    return datetime(year, month, int(match["day"])) + timedelta(hours=hour, minutes=minute, seconds=second)  # noqa: DTZ001 - the zone follows
+        return datetime(year, MONTHS.index(month.decode()) + 1, int(day))  # noqa: DTZ001 - the zone follows
+    except ValueError:
+        return None
