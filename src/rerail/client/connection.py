@@ -84,7 +84,7 @@ def load(
     except (RuntimeError, OSError, ValueError) as error:
         where = f" ({path})" if path else ""
         raise Misconfigured(
-            f"Temporal's settings can't be used{where}: {without_excerpt(str(error))}; correct the file, or name another --profile"
+            f"Temporal's settings can't be used{where}: {without_excerpt(str(error))}; correct them, or name another --profile"
         ) from error
     settings.setdefault("target_host", ADDRESS)
     return checked(settings)
