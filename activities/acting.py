@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.asks import Effect, EffectAsk
 from activities.effects import EXCLUDE, REQUEUE, START, STOP, EffectKind
 from activities.judging import permanent_is_final
+from activities.pulse import pulse
 from activities.rows import row
 from rerail import names
 from rerail.errors import OutcomeUnknown, Refused, Transient
@@ -60,7 +61,8 @@ class Acting:
     async def effect(self, kind: EffectKind, ask: EffectAsk) -> Effect:
         """Bring it about, then keep action and read-back in the audit trail, each once."""
         with permanent_is_final():
-            job, acted = await self.bring_about(kind, ask)
+            async with pulse():
+                job, acted = await self.bring_about(kind, ask)
         self.keep(ask, kind.name, RowKind.ACTION, sentence(kind, ask), {"nodes": list(ask.nodes), "found_done": not acted})
         seen = {"state": job.state, "restarts": job.restarts, "excluded_nodes": list(job.excluded_nodes)}
         self.keep(ask, f"{kind.name}-read-back", RowKind.READ_BACK, f"after {kind.name} the job is {job.state}", seen)
@@ -70,7 +72,6 @@ class Acting:
         """Look until the effect shows, acting once at the most: the job as read, and whether we acted in this try."""
         acted, until = False, time.monotonic() + kind.patience_s
         while True:
-            activity.heartbeat()
             job = await self.look(ask)
             if kind.done(ask, job):
                 return job, acted

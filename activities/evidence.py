@@ -48,16 +48,15 @@ class Bundle:
     log_end: int
 
 
-def collect(sources: Sources, anomaly: Anomaly, folder: Path, beat: Callable[[], None]) -> Bundle:
+def collect(sources: Sources, anomaly: Anomaly, folder: Path) -> Bundle:
     """Copy log, kernel logs, processes and the scheduler's record; what can't be read is left out and named in missing.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    job = settled(sources.scheduler, anomaly, beat)
+    job = settled(sources.scheduler, anomaly)
     missing: dict[str, str] = {}
-    end = keep(missing, "job.log", lambda: copy_log(sources.logs, job.output, anomaly.log_start, folder / "job.log", beat)) or 0
+    end = keep(missing, "job.log", lambda: copy_log(sources.logs, job.output, anomaly.log_start, folder / "job.log")) or 0
     if job.error_output and job.error_output != job.output:
-        keep(missing, "job.err", lambda: copy_log(sources.logs, job.error_output, 0, folder / "job.err", beat))
+        keep(missing, "job.err", lambda: copy_log(sources.logs, job.error_output, 0, folder / "job.err"))
     for node in job.nodes:
-        beat()
         keep(missing, f"dmesg/{node}.log", partial(copy_kernel_log, sources.hosts, node, anomaly.attempt, folder))
     keep(missing, "processes.json", lambda: copy_processes(sources.scheduler, job, folder))
     keep(missing, "scheduler.json", lambda: copy_record(sources.scheduler, job, folder))
@@ -65,7 +64,7 @@ def collect(sources: Sources, anomaly: Anomaly, folder: Path, beat: Callable[[],
     return Bundle(folder=folder, job=job, log_end=end)
 
 
-def settled(scheduler: Scheduler, anomaly: Anomaly, beat: Callable[[], None]) -> Job:
+def settled(scheduler: Scheduler, anomaly: Anomaly) -> Job:
     """The job's record once a crash has run its course, or after SETTLE_S."""
     until = time.monotonic() + SETTLE_S
     while True:
@@ -73,7 +72,6 @@ def settled(scheduler: Scheduler, anomaly: Anomaly, beat: Callable[[], None]) ->
         over = job.state.ended and not job.completing
         if over or anomaly.kind is not Kind.CRASH or job.restarts != anomaly.attempt.restarts or time.monotonic() > until:
             return job
-        beat()
         time.sleep(0.2)
 
 
@@ -86,7 +84,7 @@ def keep(missing: dict[str, str], name: str, copy: Callable[[], T]) -> T | None:
         return None
 
 
-def copy_log(logs: Logs, path: str, start: int, target: Path, beat: Callable[[], None]) -> int:
+def copy_log(logs: Logs, path: str, start: int, target: Path) -> int:
     """Copy this attempt's part of the log: its head and its tail; returns the log's size."""
     if not path:
         return 0
@@ -101,7 +99,6 @@ def copy_log(logs: Logs, path: str, start: int, target: Path, beat: Callable[[],
                 out.write(b"\n[rerail: %d bytes in between were not copied]\n" % (begin - start - LOG_HEAD))
             for offset in range(begin, end, PIECE):
                 out.write(logs.read(path, offset, min(PIECE, end - offset)).data)
-                beat()
     return size
 
 

@@ -1,5 +1,6 @@
 """What happened, and what is proposed: evidence gathered, attributed, and turned into a plan, each kept in the audit trail."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.asks import ExamineAsk, Examined, Place, ProposeAsk, Proposed, RecheckAsk, Rechecked
 from activities.evidence import Bundle, Sources, collect
+from activities.pulse import pulse
 from activities.rows import row
 from policies.circumstances import Circumstances
 from policies.facts import gather, why_void
@@ -50,14 +52,18 @@ class Judging:
     bundles: Path
 
     @activity.defn
-    def examine(self, ask: ExamineAsk) -> Examined:
+    async def examine(self, ask: ExamineAsk) -> Examined:
         """Copy the evidence, then say what it is evidence of."""
+        async with pulse():
+            return await asyncio.to_thread(self.judge, ask)
+
+    def judge(self, ask: ExamineAsk) -> Examined:
         attempt = ask.anomaly.attempt
         sources = self.sources[attempt.job.cluster]
         folder = self.bundles / str(attempt) / str(ask.revision)
         self.keep_detection(ask)
         with permanent_is_final():
-            bundle = collect(sources, ask.anomaly, folder, activity.heartbeat)
+            bundle = collect(sources, ask.anomaly, folder)
         verdict = attribute(read_case(folder), hint=ask.anomaly.kind)
         self.keep_verdict(ask, verdict)
         log = folder / "job.log"
@@ -71,8 +77,12 @@ class Judging:
         )
 
     @activity.defn
-    def propose(self, ask: ProposeAsk) -> Proposed:
+    async def propose(self, ask: ProposeAsk) -> Proposed:
         """Read the facts that a plan relies on, and make the plan that policy allows."""
+        async with pulse():
+            return await asyncio.to_thread(self.make_plan, ask)
+
+    def make_plan(self, ask: ProposeAsk) -> Proposed:
         attempt = ask.anomaly.attempt
         terms = self.terms[attempt.job.cluster]
         now = datetime.now(UTC)
@@ -87,9 +97,10 @@ class Judging:
         return Proposed(plan=made, expires_s=terms.expires_s, remind_s=terms.remind_s)
 
     @activity.defn
-    def recheck(self, ask: RecheckAsk) -> Rechecked:
+    async def recheck(self, ask: RecheckAsk) -> Rechecked:
         """Read the facts again; `void` says in a sentence why an approval given for the earlier ones no longer holds."""
-        facts = self.facts(ask.attempt, datetime.now(UTC))
+        async with pulse():
+            facts = await asyncio.to_thread(self.facts, ask.attempt, datetime.now(UTC))
         return Rechecked(
             void=why_void(ask.plan, ask.attempt, facts),
             running=not facts.job.state.ended,

@@ -10,6 +10,7 @@ from temporalio import activity
 from activities.asks import Place, Verified, VerifyAsk
 from activities.evidence import Sources
 from activities.judging import permanent_is_final
+from activities.pulse import pulse
 from activities.view import ClusterView
 from rerail.errors import Transient
 from rerail.ports import Logs
@@ -46,13 +47,11 @@ class Verifying:
         details = activity.info().heartbeat_details
         proof = Proof.model_validate(details[0]) if details else Proof(place=ask.place)
         verifier = Verifier(ask, self.views[cluster], self.sources[cluster].logs, proof)
-        while True:
-            activity.heartbeat(verifier.proof)
-            with permanent_is_final():
-                verified = await verifier.look()
-            if verified is not None:
-                return verified
-            await asyncio.sleep(verifier.view.interval_s / 2)
+        with permanent_is_final():
+            async with pulse(lambda: verifier.proof):
+                while (verified := await verifier.look()) is None:
+                    await asyncio.sleep(verifier.view.interval_s / 2)
+        return verified
 
 
 @dataclass
@@ -92,7 +91,6 @@ class Verifier:
         while more:
             story, more = await asyncio.to_thread(self.next_progress, job.output)
             self.take(story)
-            activity.heartbeat(self.proof)
 
     def next_progress(self, path: str) -> tuple[progress.Story, bool]:
         place = self.proof.place

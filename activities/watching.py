@@ -9,6 +9,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.asks import FindAsk, FollowAsk, Followed, Place, Seen, Survey, SurveyAsk
+from activities.pulse import pulse
 from activities.scope import Scope
 from activities.view import ClusterView
 from rerail import detectors
@@ -40,10 +41,13 @@ class Watching:
     @activity.defn
     async def survey(self, ask: SurveyAsk) -> Survey:
         """Read the cluster once an interval; come back when jobs appear, go, or the cluster can't be read."""
+        async with pulse():
+            return await self.look_for_change(ask)
+
+    async def look_for_change(self, ask: SurveyAsk) -> Survey:
         view, failing_since = self.views[ask.cluster], ask.blind_since
         until = datetime.now(UTC) + SURVEY_FOR
         while True:
-            activity.heartbeat()
             try:
                 reading = await view.reading()
             except RerailError as error:
@@ -71,12 +75,10 @@ class Watching:
     async def follow(self, ask: FollowAsk) -> Followed:
         """Follow one attempt's log, progress and state until something has to be done about it."""
         follower = Follower(self.views[ask.attempt.job.cluster], self.logs[ask.attempt.job.cluster], resume(ask))
-        while True:
-            activity.heartbeat(follower.position)
-            followed = await follower.look()
-            if followed is not None:
-                return followed
-            await asyncio.sleep(follower.view.interval_s)
+        async with pulse(lambda: follower.position):
+            while (followed := await follower.look()) is None:
+                await asyncio.sleep(follower.view.interval_s)
+        return followed
 
 
 def resume(ask: FollowAsk) -> FollowAsk:
@@ -171,7 +173,6 @@ class Follower:
             if lines:
                 self.watched, symptoms = detectors.read_lines(self.watched, lines, now)
                 found += symptoms
-            activity.heartbeat(self.position)
         return found
 
     def next_lines(self, path: str) -> tuple[bytes, bool]:

@@ -12,18 +12,18 @@ QUICK_AGAIN = RetryPolicy(
 
 JUDGE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(minutes=2),
-    "heartbeat_timeout": timedelta(seconds=15),
+    "heartbeat_timeout": timedelta(seconds=5),
     "retry_policy": QUICK_AGAIN,
 }
 """Reads and judgement: tried again until the world answers, since nothing can be decided without it."""
 
 EFFECT: dict[str, Any] = {
     "start_to_close_timeout": timedelta(minutes=3),
-    "heartbeat_timeout": timedelta(seconds=10),
+    "heartbeat_timeout": timedelta(seconds=5),
     "retry_policy": QUICK_AGAIN,
     "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 }
-"""An effect: tried again, since each try looks first; a worker that died is noticed within ten seconds."""
+"""An effect: tried again, since each try looks first; a worker that died is noticed within five seconds."""
 
 RECORD: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=30), "retry_policy": QUICK_AGAIN}
 """The record: tried until it is kept."""
