@@ -222,7 +222,7 @@ def save(state: State, folder: Path) -> Path:
 
 def load(path: Path) -> State:
     """Read a checkpoint; one of UNREADABLE when it is none."""
-    with np.load(path, allow_pickle=False) as data:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
         state = State(int(data["step"]), data["parameters"], data["velocity"])
     if state.parameters.shape != (PARAMETERS,) or state.velocity.shape != (PARAMETERS,):
         raise ValueError(f"{path.name} holds another model")
