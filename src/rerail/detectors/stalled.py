@@ -46,6 +46,8 @@ def threshold(watched: Watched) -> timedelta:
     floor = FLOORS[watched.phase]
     if watched.phase is not Phase.STEP:
         return max(floor, _learnt(watched))
+    if watched.floor_s is not None:
+        floor = timedelta(seconds=watched.floor_s)
     if watched.advances < WARM_UP:
         floor = WARM_UP_FLOOR
     usual = timedelta(seconds=MEDIANS * median(watched.gaps)) if watched.gaps else WARM_UP_FLOOR

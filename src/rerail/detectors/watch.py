@@ -1,10 +1,11 @@
 """The watch of one attempt: new lines and the scheduler's record go in, symptoms come out."""
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from rerail.detectors import exited, slow, stalled
 from rerail.detectors.watched import MOST_GAPS, Symptom, Watched
-from rerail.readers import progress
+from rerail.readers import lines, progress
 from rerail.readers.progress import Mark, Phase
 from rerail.records import Job, JobState, Kind
 
@@ -15,9 +16,9 @@ RANKS_APART = 3
 """Ranks of one job print their steps in any order, at most this far apart; a counter that falls further has begun anew."""
 
 
-def begin(now: datetime) -> Watched:
-    """The watch of a new attempt."""
-    return Watched(began_at=now, read_at=now, clock_at=now, phase_at=now)
+def begin(now: datetime, floor_s: float | None = None) -> Watched:
+    """The watch of a new attempt. `floor_s`: silence shorter than this is never a hang while it steps; None for the default."""
+    return Watched(began_at=now, read_at=now, clock_at=now, phase_at=now, floor_s=floor_s)
 
 
 def was_blind(watched: Watched, now: datetime) -> Watched:
@@ -28,24 +29,29 @@ def was_blind(watched: Watched, now: datetime) -> Watched:
 def read_lines(watched: Watched, data: bytes, now: datetime) -> tuple[Watched, tuple[Symptom, ...]]:
     """Take in whole lines of the job's log (bytes that end with a newline), read at `now`. Many lines are one reading."""
     marks: list[Mark] = []
+    works: dict[int, dict[int, float]] = {}
     before = watched
     for line in data.split(b"\n"):
         if line:
-            watched, mark = _line(watched, line, now)
+            watched, mark = _line(watched, line, now, works)
             if mark is not None:
                 marks.append(mark)
     watched = _progressed(watched, marks, before, now) if marks else stalled.heard(watched, now)
-    watched = watched.model_copy(update={"read_at": now})
-    return _told(watched, exited.by_the_log(watched, now), slow.by_the_baseline(watched))
+    watched = slow.worked(watched, works).model_copy(update={"read_at": now})
+    return _told(watched, exited.by_the_log(watched, now), _slowness(watched))
 
 
 def see_job(watched: Watched, job: Job, now: datetime) -> tuple[Watched, tuple[Symptom, ...]]:
     """Take in the scheduler's current record, read at `now`."""
     held = job.state in (JobState.SUSPENDED, JobState.PENDING)
-    watched = watched.model_copy(update={"job_state": job.state, "read_at": now, **({"clock_at": now} if held else {})})
+    watched = watched.model_copy(update={"job_state": job.state, "read_at": now, "clock_at": now if held else watched.clock_at})
     if job.state.ended:
         return _told(watched, exited.by_the_scheduler(watched, job), stalled.by_the_time_limit(watched, job))
-    return _told(watched, exited.by_the_log(watched, now), stalled.by_silence(watched, job, now), slow.by_the_baseline(watched))
+    return _told(watched, exited.by_the_log(watched, now), stalled.by_silence(watched, job, now), _slowness(watched))
+
+
+def _slowness(watched: Watched) -> Symptom | None:
+    return slow.by_the_baseline(watched) or slow.by_its_peers(watched)
 
 
 def _told(watched: Watched, *symptoms: Symptom | None) -> tuple[Watched, tuple[Symptom, ...]]:
@@ -58,17 +64,26 @@ def _told(watched: Watched, *symptoms: Symptom | None) -> tuple[Watched, tuple[S
     return watched.model_copy(update={"told": watched.told + tuple(new.kind for new in news)}) if news else watched, tuple(news)
 
 
-def _line(watched: Watched, line: bytes, now: datetime) -> tuple[Watched, Mark | None]:
-    """Take in one line; a mark when it is progress."""
-    if watched.reader:
-        step = progress.step_by(watched.reader, line)
-        if step is not None and watched.position is not None and watched.position - RANKS_APART <= step <= watched.position:
-            return watched, None  # another rank's line of the same step
+def _line(watched: Watched, line: bytes, now: datetime, works: dict[int, dict[int, float]]) -> tuple[Watched, Mark | None]:
+    """Take in one line; a mark when it is progress. `works` gathers what ranks say of their own work, by step."""
+    step = progress.step_by(watched.reader, lines.plain(line)) if watched.reader else None
+    if step is not None and watched.prints_work:
+        _work(works, step, line)
+    if step is not None and watched.position is not None and watched.position - RANKS_APART <= step <= watched.position:
+        return watched, None  # another rank's line of the same step
     mark = progress.mark(line)
     if mark is not None:
+        if step is None and mark.step is not None:
+            _work(works, mark.step, line)
         return _advanced(watched, mark, now)
     watched = exited.read_line(watched, line, now)
     return _announced(watched, line, now), None
+
+
+def _work(works: dict[int, dict[int, float]], step: int, line: bytes) -> None:
+    said = progress.worked(lines.plain(line))
+    if said is not None:
+        works.setdefault(step, {})[said[0]] = said[1]
 
 
 def _advanced(watched: Watched, mark: Mark, now: datetime) -> tuple[Watched, Mark | None]:
@@ -83,7 +98,10 @@ def _advanced(watched: Watched, mark: Mark, now: datetime) -> tuple[Watched, Mar
         return watched, None
     highest = mark.step if watched.last_step is None or mark.step is None else max(mark.step, watched.last_step)
     news = {"reader": mark.reader, "position": position, "last_step": highest if highest is not None else watched.last_step}
-    news |= {"advances": watched.advances + 1}
+    news |= {
+        "advances": watched.advances + 1,
+        "prints_work": watched.prints_work or (mark.work is not None and mark.rank is not None),
+    }
     if watched.phase is not Phase.STEP:
         news |= {"phase": Phase.STEP, "phase_at": now}
     return exited.cleared(watched.model_copy(update=news)), mark
@@ -105,20 +123,19 @@ def _announced(watched: Watched, line: bytes, now: datetime) -> Watched:
 
 def _progressed(watched: Watched, marks: list[Mark], before: Watched, now: datetime) -> Watched:
     """Progress was read: learn its pace, and count silence from now on."""
-    news: dict[str, object] = {"progress_at": now, "clock_at": now, "stamped": marks[-1].at}
+    fresh = now - before.read_at <= FRESH
     silent = (now - before.clock_at).total_seconds()
-    if now - before.read_at <= FRESH and before.advances >= stalled.WARM_UP:
-        longest = max(silent, before.longest.get(before.phase, 0.0))
-        news["longest"] = {**before.longest, before.phase: round(longest, 3)}
+    news: dict[str, object] = {"progress_at": now, "clock_at": now, "stamped": marks[-1].at}
+    if fresh and before.advances >= stalled.WARM_UP:
+        news["longest"] = {**before.longest, before.phase: round(max(silent, before.longest.get(before.phase, 0.0)), 3)}
     gaps = _stamped_gaps(before.stamped, marks)
-    if not gaps and now - before.read_at <= FRESH and before.advances:
+    if not gaps and fresh and before.advances:
         gaps = [silent / len(marks)] * len(marks)
-    if before.advances >= stalled.WARM_UP or len(watched.gaps) + len(gaps) > stalled.WARM_UP:
-        gaps = [round(gap, 3) for gap in gaps]
-    news["gaps"] = (*watched.gaps, *gaps)[-MOST_GAPS:]
+    news["gaps"] = (*watched.gaps, *(round(gap, 3) for gap in gaps))[-MOST_GAPS:]
     watched = watched.model_copy(update=news)
-    for mark, gap in zip(marks[-len(gaps) :] if gaps else marks, gaps or [0.0] * len(marks), strict=False):
-        watched = slow.took(watched, mark, mark.pace or gap)
+    if before.advances >= stalled.WARM_UP:
+        for mark, gap in zip(marks, [None] * (len(marks) - len(gaps)) + list(gaps), strict=True):
+            watched = slow.took(watched, mark.pace or gap or 0.0, now)
     return watched
 
 
@@ -128,5 +145,5 @@ def _stamped_gaps(last: datetime | None, marks: list[Mark]) -> list[float]:
     if any(at is None for at in times):
         return []
     known = [last, *times] if last is not None else times
-    pairs = zip(known, known[1:], strict=False)
+    pairs = pairwise(known)
     return [max(0.0, (b - a).total_seconds()) for a, b in pairs if a is not None and b is not None]

@@ -8,6 +8,9 @@ from rerail.records import JobState, Kind, Record
 MOST_GAPS = 50
 """Step durations remembered: the window of the threshold T in the field's own practice (median of the last 50 steps)."""
 
+MOST_WORKERS = 32
+"""Ranks whose work of a half-told step is carried from one reading to the next."""
+
 LONGEST_SENTENCE = 240
 """Characters of a quoted line or a `why`."""
 
@@ -17,6 +20,8 @@ class Watched(Record):
 
     began_at: datetime
     """When the watch of this attempt began."""
+    floor_s: float | None = None
+    """A site's own floor of the step phase, in seconds; None for the default."""
     read_at: datetime
     """Last time that lines or the scheduler could be read."""
     clock_at: datetime
@@ -45,11 +50,20 @@ class Watched(Record):
     """Learnt: the longest silence in each phase that was followed by progress, in seconds."""
     baseline: float | None = None
     """Seconds a step when the job ran well, once learnt."""
+    slow_sum: float = 0.0
+    """How much slower than the baseline the last steps were, summed; see `slow`."""
     slow_since: datetime | None = None
     slow_steps: int = 0
     """Progress lines in a row that were clearly slower than the baseline."""
+    prints_work: bool = False
+    """True when ranks print their own computing time apart from waiting."""
+    work: dict[int, float] = {}
+    """What ranks have said of their own work in `work_step` so far, in seconds; at most MOST_WORKERS."""
+    work_step: int | None = None
+    workers: int = 0
+    """The most ranks that told their work in one step."""
     suspects: dict[int, int] = {}
-    """Ranks that did clearly more work than their peers while the job was slow, and in how many steps; at most 8."""
+    """Ranks that worked clearly longer than their peers, and in how many of the last steps, about; at most 8."""
     restarts_itself: bool = False
     """The launcher said that it restarts its workers by itself."""
     ending: bool = False

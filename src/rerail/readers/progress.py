@@ -1,5 +1,6 @@
 """Progress that training loops print: steps, losses, step times, checkpoints, phases."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
@@ -36,6 +37,8 @@ class Mark(NamedTuple):
     at: datetime | None
     elapsed: float | None = None
     """Seconds since its bar or its epoch began, as a bar says."""
+    work: float | None = None
+    """Seconds of the rank's own computing in this step, where a loop prints that apart from waiting."""
 
 
 class Reader(NamedTuple):
@@ -99,8 +102,13 @@ def _compiled(pattern: str) -> Any:
     return re2.compile(pattern.encode(), options=_BYTES)
 
 
+def _quick(pattern: str) -> re.Pattern[bytes]:
+    """For what a live tail asks of each line: Python's own engine answers in a fifth of the time. Lines are bounded, so is the work."""
+    return re.compile(pattern.encode())
+
+
 _RANKED = {reader.name: place for place, reader in enumerate(READERS)}
-_COMPILED: dict[str, Any] = {reader.name: _compiled(reader.pattern) for reader in READERS}
+_COMPILED: dict[str, re.Pattern[bytes]] = {reader.name: _quick(reader.pattern) for reader in READERS}
 _WORTH_A_LOOK = _compiled(r"(?i)(?:step|iter(?:ation)?|epoch|batch)[\"']?[\s=:#\[(]*\d|\d%\|")
 
 # Lines that name a step and are no progress of training.
@@ -116,6 +124,12 @@ _LOSS = _compiled(
 )
 
 _ELAPSED = _compiled(r"(?:\[|\belapsed )(?:(\d{1,4}):)?(\d{1,2}):(\d{2})(?:<|,|\s|$)")
+
+_WORK = _quick(
+    r"(?i)(?:^|[^\w])(?:compute|comp|forward[_-]backward|fwd[_-]bwd|local)(?:_time|_dur(?:ation)?)?(?:_?(s|sec|ms))?[\"']?\s*[=:]\s*([\d.]+)\s*(ms)?"
+)
+
+_RANK = _quick(r"(?i)\[rank ?(\d{1,7})\]|^\s*(\d{1,6}): |\[\d+,(\d{1,7})\]<std|\brank[ =:]{1,2}(\d{1,7})\b")
 
 _UNIT = r"(?:step|it|iter|iteration|batch)"
 _PACES: tuple[tuple[Any, float, bool], ...] = tuple(
@@ -206,36 +220,37 @@ def mark(line: bytes) -> Mark | None:
     return None
 
 
-def step_by(reader: str, line: bytes) -> int | None:
-    """The step that this reader sees in a line; much faster than `mark`, and easier to fool: a hit is worth a `mark`."""
-    match = _COMPILED[reader].search(lines.plain(line))
+def step_by(reader: str, said: bytes) -> int | None:
+    """The step that this reader sees in a plain line; much faster than `mark`, and easier to fool: a hit is worth a `mark`."""
+    match = _COMPILED[reader].search(said)
     return _counted(match) if match else None
 
 
-def _marked(name: str, match: Any, said: bytes) -> Mark:
+def worked(said: bytes) -> tuple[int, float] | None:
+    """Rank and the rank's own computing time in seconds, of a plain line that tells both. Fast: a live tail asks each line."""
+    seconds = work(said)
+    rank = _RANK.search(said) if seconds is not None else None
+    return (int(next(group for group in rank.groups() if group)), seconds) if rank and seconds is not None else None
+
+
+def _marked(name: str, match: re.Match[bytes], said: bytes) -> Mark:
     front = prefixes.read(said.decode("utf-8", "replace"))
     rank = front.rank if front.rank is not None else front.task
-    return Mark(name, _counted(match), _epoch(match), _loss(said), _pace(said), rank, front.at, _elapsed(said))
+    return Mark(name, _counted(match), _epoch(match), _loss(said), _pace(said), rank, front.at, _elapsed(said), work(said))
 
 
-def _epoch(match: Any) -> float | None:
-    said = _group(match, "epoch")
+def _epoch(match: re.Match[bytes]) -> float | None:
+    said = match.groupdict().get("epoch")
     return float(said) if said else None
 
 
-def _group(match: Any, name: str) -> bytes | None:
-    """A named group, where the row has one."""
-    place = match.re.groupindex.get(name.encode()) or match.re.groupindex.get(name)
-    group: bytes | None = match.group(place) if place else None
-    return group
-
-
-def _counted(match: Any) -> int | None:
+def _counted(match: re.Match[bytes]) -> int | None:
     """The step; over epochs where the line tells epoch and total of an epoch."""
-    said, total, epoch = _group(match, "step"), _group(match, "total"), _group(match, "epoch")
+    groups = match.groupdict()
+    said, total, epoch = groups.get("step"), groups.get("total"), groups.get("epoch")
     if said is None:
         return None
-    step = int(float(said))
+    step = int(float(said)) if b"." in said else int(said)
     return int(epoch) * int(total) + step if epoch and total else step
 
 
@@ -251,6 +266,13 @@ def _pace(said: bytes) -> float | None:
         if value is not None and value > 0:
             return unit / value if is_rate else unit * value
     return None
+
+
+def work(said: bytes) -> float | None:
+    """Seconds of the rank's own computing that a line tells."""
+    match = _WORK.search(said)
+    value = _number(match[2]) if match else None
+    return value if match is None or value is None else value * (0.001 if b"ms" in (match[1], match[3]) else 1.0)
 
 
 def _elapsed(said: bytes) -> float | None:
