@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -21,6 +22,9 @@ ADDRESS = "localhost:7233"
 
 CONNECT_FOR_S = 5.0
 """Longer than a TLS handshake across continents, shorter than a person's patience."""
+
+TARGET = re.compile(r"[A-Za-z0-9._-]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
+"""HOST:PORT, the host perhaps an IPv6 address in brackets."""
 
 CONFIG_FILE = "TEMPORAL_CONFIG_FILE"
 
@@ -66,7 +70,7 @@ async def connect(
             timeout_s,
         )
     except TimeoutError:
-        raise unreachable(target, f"no answer within {timeout_s:.0f} s") from None
+        raise unreachable(target, f"no answer within {timeout_s:g} s") from None
     except (RuntimeError, ValueError) as error:  # the bridge raises these alone, for every reason
         raise unreachable(target, reason(str(error))) from error
 
@@ -108,7 +112,7 @@ def config_path(config_file: str | None, environment: Mapping[str, str] | None =
 def checked(settings: dict[str, Any]) -> dict[str, Any]:
     """Addresses as Temporal wants them: host and port, without a scheme."""
     target = settings["target_host"]
-    if "://" in target or ":" not in target or any(c.isspace() for c in target):
+    if not TARGET.fullmatch(target):
         raise Misconfigured(f"{one_line(target)!r} is no address of Temporal: write HOST:PORT, for instance {ADDRESS}")
     return settings
 

@@ -152,7 +152,17 @@ async def test_an_unknown_job_is_told(rerail: Rerail, scene: "Scene") -> None:
         await rerail.approve("remediate-job/x/1/2/3", reason="yes")
 
 
-HOSTILE = ("41001; rm -rf /", "$(id)", "`id`", "41001 OR 1=1", '41001" OR WorkflowType = "GuardCluster', "-1", "a\x1b[31mb", "", "x" * 65)
+HOSTILE = (
+    "41001; rm -rf /",
+    "$(id)",
+    "`id`",
+    "41001 OR 1=1",
+    '41001" OR WorkflowType = "GuardCluster',
+    "-1",
+    "a\x1b[31mb",
+    "",
+    "x" * 65,
+)
 
 
 @pytest.mark.parametrize("job_id", HOSTILE)
@@ -168,7 +178,9 @@ async def test_what_is_no_job_id_is_refused_before_it_goes_anywhere(job_id: str,
         assert str(refusal.value).isprintable()
 
 
-@pytest.mark.parametrize("cluster", ['x" OR RerailStage = "awaiting_approval', "x' OR 'a'='a", "x\\", 'x\\" OR "a" = "a', "%", "x`"])
+@pytest.mark.parametrize(
+    "cluster", ['x" OR RerailStage = "awaiting_approval', "x' OR 'a'='a", "x\\", 'x\\" OR "a" = "a', "%", "x`"]
+)
 async def test_a_value_in_a_list_filter_stays_inside_its_quotes(cluster: str, rerail: Rerail, scene: "Scene") -> None:
     await scene.waiting(rerail)
     assert await rerail.pending(scene.cluster)
