@@ -25,7 +25,7 @@ EFFECT: dict[str, Any] = {
 }
 """An effect: tried again, since each try looks first; a worker that died is noticed within five seconds."""
 
-RECORD: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=30), "retry_policy": QUICK_AGAIN}
+RECORD: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=10), "retry_policy": QUICK_AGAIN}
 """The record: tried until it is kept."""
 
 TELL: dict[str, Any] = {
@@ -42,7 +42,7 @@ WATCH: dict[str, Any] = {
 }
 """Watching: for as long as the job lives; a worker that died is replaced within ten seconds."""
 
-ASK: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=40), "retry_policy": QUICK_AGAIN}
+ASK: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=10), "retry_policy": QUICK_AGAIN}
 """A message to another workflow."""
 
 LOOK_UP: dict[str, Any] = {

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 class Settings:
     """All in seconds. Defaults mirror Slurm's where Slurm has one."""
 
-    requeue_delay_s: float = 10.0
-    """A requeued job waits that long, so that an exclusion can be set; then it starts by itself (fail open)."""
+    requeue_delay_s: float = 60.0
+    """A requeued job waits that long, so that an exclusion can be set; then it starts by itself (fail open). Long enough for a
+    service that dies in between to be noticed and to go on (5 s each time), shorter than the 121 s of Slurm's default."""
     requeue_window_s: float = 300.0
     """How long an ended job can be requeued: Slurm's MinJobAge."""
     bad_exit_grace_s: float = 1.0
