@@ -105,7 +105,8 @@ def follow(case: Case) -> Course:
     until = case.scheduler.seen_until if case.scheduler else None
     phase = next((phase for line, phase in reversed(case.log.phases) if line > after), Phase.STEP if points else Phase.STARTUP)
     ended = ending(case)
-    end = until if ended in _SILENT_TO_THE_END else trouble_at or until
+    told_last = case.log.times[-1][1] if case.log.times else None
+    end = (until or told_last) if ended in _SILENT_TO_THE_END else trouble_at or until
     return Course(ended, points, last, last_at, usual_gap(points), trouble, trouble_at, until, _silent(last_at, end), phase)
 
 

@@ -59,6 +59,9 @@ class Finding:
     death: bool = True
     """True when a process died or raised by it."""
     text: str = ""
+    lines: tuple[int, ...] = ()
+    """All its lines in the job's log."""
+    in_traceback: bool = False
     tags: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -238,7 +241,9 @@ def _log_finding(case: Case, places: Places, seen: list[Sighting]) -> Finding:
     level = Level.ECHO if row.role is not Role.ROOT else Level.LOG
     first = seen[0]
     finding = _by_row(row, level, _all(whoms), evidence, first.front.at or case.log.time_near(first.line), first.line)
-    return replace(finding, text=lines.excerpt(first.raw), last_line=seen[-1].line)
+    raised = any(one.line <= sight.line <= one.last_line for sight in seen for one in case.log.tracebacks)
+    numbers = tuple(sight.line for sight in seen)
+    return replace(finding, text=lines.excerpt(first.raw), last_line=seen[-1].line, lines=numbers, in_traceback=raised)
 
 
 def _by_traceback(case: Case, places: Places, sight: Sighting) -> Whom:
@@ -319,6 +324,8 @@ def _raised_finding(case: Case, places: Places, seen: list[Traceback]) -> Findin
         evidence,
         role=role,
         text=first.raised,
+        lines=tuple(one.last_line for one in seen),
+        in_traceback=True,
         tags=frozenset({"precondition"} if first.name in _PRECONDITIONS else ()),
     )
 
@@ -348,8 +355,14 @@ def _from_failures(case: Case, places: Places) -> list[Finding]:
     chosen = signals or told
     if not chosen:
         return []
-    chosen = [one for one in chosen if one.exit_code == _first(chosen).exit_code]
-    return [_exit_finding(case, places, chosen)]
+    first = _first(chosen)
+    alike = [one for one in chosen if one.exit_code == first.exit_code and not _later(one, first)]
+    return [_exit_finding(case, places, first, alike)]
+
+
+def _later(one: Failure, first: Failure) -> bool:
+    """True for one that clearly came after the first."""
+    return one.at is not None and first.at is not None and (one.at - first.at).total_seconds() > 1
 
 
 def _first(failures: list[Failure]) -> Failure:
@@ -357,19 +370,19 @@ def _first(failures: list[Failure]) -> Failure:
     return min(dated, key=lambda one: (one.at, one.line)) if dated else failures[0]  # type: ignore[arg-type,return-value]
 
 
-def _exit_finding(case: Case, places: Places, failures: list[Failure]) -> Finding:
-    first = _first(failures)
+def _exit_finding(case: Case, places: Places, first: Failure, failures: list[Failure]) -> Finding:
     code = first.exit_code or 0
     signal = -code if code < 0 else code - 128 if code > 128 else 0
     cause, fault = (
         _SIGNALS.get(signal, ("killed_by_signal", FaultClass.UNKNOWN)) if signal else ("exit_code", FaultClass.APPLICATION)
     )
-    ranks = tuple(dict.fromkeys(one.rank for one in failures if one.rank is not None))
+    ranks = tuple(sorted({rank for one in failures if (rank := _rank_of(case, places, one)) is not None}))
     said = f"was killed by signal {signal}" if signal else f"exited with code {code}"
-    why = f"Rank {', '.join(map(str, ranks[:4]))} {said}; nothing in the inputs tells why."
+    who = f"Rank {', '.join(map(str, ranks[:4]))}" if ranks else "A process"
+    why = f"{who} {said}; nothing in the inputs tells why."
     advice = Advice.RESTART if fault is FaultClass.UNKNOWN else Advice.STOP
     whom = Whom(ranks, tuple(filter(None, (places.known(first.host),))))
-    text = f"rank {first.rank} on {first.host}: exit code {first.exit_code} {first.said}"
+    text = f"{who.lower()} on {first.host or 'an unnamed host'}: exit code {first.exit_code} {first.said}"
     evidence = (_excerpt(case, first.line, text, Role.ROOT, whom, "", first.at),)
     return Finding(
         Level.SUMMARY,
@@ -386,6 +399,20 @@ def _exit_finding(case: Case, places: Places, failures: list[Failure]) -> Findin
         first.at,
         evidence,
     )
+
+
+def _rank_of(case: Case, places: Places, one: Failure) -> int | None:
+    """The rank that a launcher's line speaks of: named, or by its process id, or by its place on its node."""
+    if one.rank is not None:
+        return one.rank
+    by_pid = {other.rank for other in case.log.failures if one.pid is not None and other.pid == one.pid and other.rank is not None}
+    if len(by_pid) == 1:
+        return by_pid.pop()
+    node = places.known(one.host) if one.host else places.node_of_task(one.task)
+    ranks = places.ranks_by_node.get(node, []) if node else places.only_ranks
+    if one.local is not None and one.local < len(ranks):
+        return ranks[one.local]
+    return one.task if one.local is None and one.task is not None and not places.tasks_are_nodes else None
 
 
 # --- processes -----------------------------------------------------------------------------------------------------------------

@@ -1,15 +1,19 @@
 """Judging: the rules that lead from findings to a verdict, in order; the first that speaks decides."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from rerail.attribution import course as courses
+from rerail.attribution import hangs, stragglers
 from rerail.attribution.course import Course, Ending
 from rerail.attribution.findings import Finding, Level, gather
 from rerail.attribution.spread import spread
+from rerail.attribution.stragglers import Slowness
 from rerail.attribution.weighing import Weighed, weigh
 from rerail.attribution.whom import Places
 from rerail.case import Case
+from rerail.readers.progress import Phase
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
 
 MOST_EVIDENCE = 8
@@ -24,6 +28,7 @@ class Matter(NamedTuple):
     findings: tuple[Finding, ...]
     weighed: Weighed
     hint: Kind | None
+    slow: Slowness | None = None
 
 
 Rule = Callable[[Matter], Verdict | None]
@@ -32,8 +37,8 @@ Rule = Callable[[Matter], Verdict | None]
 def attribute(case: Case, hint: Kind | None = None) -> Verdict:
     """The verdict on a case. `hint` is what a live detector or a person saw, where somebody did."""
     places, course = Places(case), courses.follow(case)
-    findings = gather(case, places, course)
-    matter = Matter(case, places, course, tuple(findings), weigh(findings, course), hint)
+    findings = [*gather(case, places, course), *hangs.findings(case, places, course)]
+    matter = Matter(case, places, course, tuple(findings), weigh(findings, course), hint, stragglers.slowness(course))
     return next(verdict for rule in RULES if (verdict := rule(matter)) is not None)
 
 
@@ -89,12 +94,44 @@ def _stuck(matter: Matter) -> bool:
     return bool(waits) and course.ending is not Ending.CANCELLED
 
 
+def straggling(matter: Matter) -> Verdict | None:
+    """Progress goes on, but clearly slower than before, or a measurement names who holds it up."""
+    course = matter.course
+    if course.stopped or course.ending not in (Ending.RUNNING, Ending.UNTOLD) or matter.hint in (Kind.CRASH, Kind.HANG):
+        return None
+    measured = [one for one in matter.findings if one.kind is Kind.STRAGGLER and one.role is Role.ROOT and one.level is Level.LOG]
+    named = bool(stragglers.suspects(matter.case, course))
+    if matter.hint is not Kind.STRAGGLER and (not (matter.slow or measured or named) or _broken(matter)):
+        return None
+    who = stragglers.blame(matter.case, matter.places, course, list(matter.findings), matter.slow)
+    lines = [*stragglers.evidence(matter.case, course, matter.slow), *(line for one in who.findings for line in one.evidence[:1])]
+    return Verdict(
+        kind=Kind.STRAGGLER,
+        fault=who.fault,
+        cause=who.cause,
+        culprit_nodes=who.nodes,
+        culprit_ranks=who.ranks,
+        advice=who.advice,
+        confidence=0.8 if who.nodes else 0.6 if who.ranks else 0.4,
+        evidence=_in_order(lines[:MOST_EVIDENCE]),
+        why=who.why,
+        unknowns=matter.case.missing,
+    )
+
+
+def _broken(matter: Matter) -> bool:
+    """True when something ended or stopped the job after its last progress."""
+    root = matter.weighed.root
+    after = matter.course.last.line if matter.course.last else 0
+    return matter.course.ending is Ending.UNTOLD and root is not None and root.kind is not Kind.STRAGGLER and (root.line or 0) > after
+
+
 def moving(matter: Matter) -> Verdict | None:
     """A running job that makes progress at its usual pace."""
     course = matter.course
     if course.ending is not Ending.RUNNING or course.stopped or not course.points or matter.hint in (Kind.CRASH, Kind.HANG):
         return None
-    if course.silent_s is None and _hang_words(matter):
+    if _hang_words(matter):
         return None
     return _calm(matter, "healthy_running", f"The job is running and makes progress{_at_step(course)}.")
 
@@ -130,7 +167,7 @@ def rooted(matter: Matter) -> Verdict | None:
     root = matter.weighed.root
     if root is None:
         return None
-    one = spread(root, matter.places)
+    one = _repeated(spread(root, matter.places, matter.findings), matter)
     kind = _kind(matter, one)
     return Verdict(
         kind=kind,
@@ -160,14 +197,38 @@ def _kind(matter: Matter, one: Finding) -> Kind:
     if one.kind in (Kind.HANG, Kind.STRAGGLER):
         return Kind.HANG
     course = matter.course
+    silent_first = course.stopped and not one.in_traceback and not _died(matter)
+    if silent_first and course.ending in (Ending.RUNNING, Ending.TIMEOUT, Ending.CANCELLED):
+        return Kind.HANG
+    waited = any(other.kind is Kind.HANG for other in matter.findings if other.role is Role.CASCADE)
+    if one.level is Level.LOG and course.stopped and waited and not one.in_traceback:
+        return Kind.HANG
     died = [other for other in matter.findings if other.death and other.role is Role.ROOT and other.level > Level.ECHO]
     if one.death or died:
         return Kind.CRASH
     if matter.hint in (Kind.CRASH, Kind.HANG):
         return matter.hint
-    waited = any(other.kind is Kind.HANG for other in matter.findings if other.role is Role.CASCADE)
-    ended_otherwise = course.ending in (Ending.RUNNING, Ending.TIMEOUT, Ending.CANCELLED)
-    return Kind.HANG if course.ending is not Ending.NODE_FAIL and (course.stopped and (waited or ended_otherwise)) else Kind.CRASH
+    return Kind.HANG if course.ending is not Ending.NODE_FAIL and course.stopped and waited else Kind.CRASH
+
+
+def _died(matter: Matter) -> bool:
+    """True when some process is known to have died or raised after the last progress, not by the job's end."""
+    after = matter.course.last.line if matter.course.last else 0
+    raised = [one for one in matter.findings if one.in_traceback and (one.last_line or 0) > after and one.role is Role.ROOT]
+    exits = [one for one in matter.case.log.failures if one.line > after and one.exit_code not in (-15, 143, 0)]
+    dead = [one for one in matter.case.processes if one.exit_signal or one.exit_code]
+    return bool(raised or dead or (exits and matter.course.ending is Ending.RUNNING))
+
+
+def _repeated(one: Finding, matter: Matter) -> Finding:
+    """The same failure in several attempts that one log tells: a program that fails again at the same place has to be changed."""
+    starts = [line for line, phase in matter.case.log.phases if phase is Phase.STARTUP]
+    lines = [line for other in matter.findings if other.cause == one.cause for line in (*other.lines, *(() if other.line is None else (other.line,)))]
+    episodes = {sum(start < line for start in starts) for line in lines}
+    apart = [sum(point.line < line for point in matter.course.points) for line in lines]
+    if one.fault is FaultClass.APPLICATION and one.advice is Advice.RESTART and len(episodes) > 1 and max(apart) - min(apart) > 2:
+        return replace(one, advice=Advice.STOP, why=f"{one.why} It came back in the next attempt.")
+    return one
 
 
 def unexplained(matter: Matter) -> Verdict:
@@ -266,5 +327,5 @@ def _last_progress(matter: Matter) -> tuple[Excerpt, ...]:
     return (Excerpt(source=matter.case.log.name, line=last.line, text=text, role=Role.NOISE, at=last.mark.at),)
 
 
-RULES: tuple[Rule, ...] = (finished, by_will, moving, rooted, unexplained)
+RULES: tuple[Rule, ...] = (finished, by_will, straggling, moving, rooted, unexplained)
 """In order; the last one always speaks."""

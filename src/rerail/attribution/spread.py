@@ -1,5 +1,7 @@
 """Spread: one node means the node; all nodes mean code, configuration or a shared service."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rerail.attribution.findings import Finding, Level
@@ -11,8 +13,12 @@ MANY = 0.5
 """Share of the job's nodes beyond which the same fault is no longer theirs: independent faults on so many at once don't happen."""
 
 
-def spread(one: Finding, places: Places) -> Finding:
-    """The finding with culprits and advice that its spread over nodes and ranks allows."""
+def spread(one: Finding, places: Places, others: Sequence[Finding] = ()) -> Finding:
+    """The finding with culprits and advice that its spread over nodes and ranks allows.
+
+    `others` that tell of the same cause lend what it does not name itself.
+    """
+    one = _completed(one, others)
     if "precondition" in one.tags:
         return _precondition(one, places)
     if one.scope is Scope.NODE:
@@ -20,6 +26,16 @@ def spread(one: Finding, places: Places) -> Finding:
     if one.scope is Scope.RANK:
         return _of_ranks(one, places)
     return replace(one, nodes=(), ranks=(), advice=_without_nodes(one))
+
+
+def _completed(one: Finding, others: Sequence[Finding]) -> Finding:
+    """Culprits that only other lines about the same cause name."""
+    alike = [other for other in others if other.cause == one.cause and other is not one]
+    if not one.nodes and one.scope is Scope.NODE:
+        one = replace(one, nodes=next((other.nodes for other in alike if other.nodes), ()))
+    if not one.ranks:
+        one = replace(one, ranks=next((other.ranks for other in alike if other.ranks), ()))
+    return one
 
 
 def _without_nodes(one: Finding) -> Advice:
@@ -43,10 +59,18 @@ def _everywhere(one: Finding) -> Finding:
     return replace(one, nodes=(), ranks=(), advice=advice, why=why)
 
 
+_ALL_RANKS = re.compile(r"(?i)\b(?:on )?all (?:\d+ )?(?:ranks|workers|processes)\b")
+
+
 def _of_ranks(one: Finding, places: Places) -> Finding:
+    """Ranks are named unless all of them have it; what all have at once comes back at the next start."""
     world = len(places.case.rank_nodes)
-    everybody = world > 1 and len(one.ranks) >= 0.9 * world
-    return replace(one, nodes=(), ranks=() if everybody else one.ranks, advice=_without_nodes(one))
+    everybody = world > 1 and len(one.ranks) >= 0.9 * world or bool(_ALL_RANKS.search(one.text))
+    everywhere = len(places.nodes) > 1 and len(one.nodes) >= 0.9 * len(places.nodes)
+    advice = _without_nodes(one)
+    if everybody or (everywhere and one.fault is FaultClass.SYSTEM):
+        advice = Advice.STOP if one.fault in (FaultClass.APPLICATION, FaultClass.SYSTEM) else advice
+    return replace(one, nodes=(), ranks=() if everybody else one.ranks, advice=advice)
 
 
 def _precondition(one: Finding, places: Places) -> Finding:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rerail.attribution.course import Course, Ending
 from rerail.attribution.findings import Finding, Level
-from rerail.records import FaultClass, Role
+from rerail.records import Advice, FaultClass, Kind, Role
 from rerail.signatures import Scope
 
 SURVIVED = 3
@@ -46,13 +46,18 @@ def _survived(one: Finding, course: Course) -> bool:
 
 def trust(one: Finding, course: Course) -> int:
     """The order of trust, higher first."""
+    if one.kind is Kind.STRAGGLER and one.level is Level.KERNEL:
+        return 12
     if one.level is Level.KERNEL:
         blames_node = one.scope is Scope.NODE and one.fault in (FaultClass.HARDWARE, FaultClass.SYSTEM)
         return 70 if blames_node else 45 if one.fault is FaultClass.SYSTEM else 30
     if one.level is Level.SCHEDULER:
         return 65 if course.ending in (Ending.NODE_FAIL, Ending.REQUEUED, Ending.HELD) else 55
+    if one.kind is Kind.STRAGGLER:
+        return 10
     if one.level is Level.LOG:
-        return 40 if one.general else 50
+        unsure = one.fault is FaultClass.APPLICATION and one.advice is Advice.RESTART
+        return 40 if one.general else 47 if unsure else 50
     return {Level.EXCEPTION: 40, Level.PROCESS: 35, Level.SUMMARY: 20}[one.level]
 
 

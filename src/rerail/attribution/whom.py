@@ -9,7 +9,7 @@ from rerail import hostlist, signatures
 from rerail.case import Case
 from rerail.readers import lines
 from rerail.readers.prefixes import Prefix
-from rerail.signatures import Signature
+from rerail.signatures import Scope, Signature
 
 
 class Whom(NamedTuple):
@@ -20,8 +20,8 @@ class Whom(NamedTuple):
 
 
 _NCCL_HEAD = re.compile(r"^\s*([A-Za-z][\w.-]{1,80}):\d{1,9}:\d{1,9} (?:\[(\d{1,3})\] )?")
+_WORD = re.compile(r"[A-Za-z][\w.-]{1,100}")
 _RANK_IN_LINE = re.compile(r"(?i)(?:\[rank ?|<rank |\brank[=: ]|\bon rank )(\d{1,7})\b")
-_HOST_IN_LINE = re.compile(r"(?i)\b(?:host|hostname|node)[=: ]{1,2}([A-Za-z][\w.-]{1,80})")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Places:
     def nodes(self) -> tuple[str, ...]:
         """All nodes of the job, in the scheduler's order; else those that the maps name."""
         named = self.case.scheduler.nodes if self.case.scheduler else ()
-        return named or tuple(dict.fromkeys(node for _, node in sorted(self.case.rank_nodes.items())))
+        mapped = tuple(dict.fromkeys(node for _, node in sorted(self.case.rank_nodes.items())))
+        return named or mapped or tuple(sorted(self.case.log.speakers))
 
     @cached_property
     def _short(self) -> dict[str, str]:
@@ -52,9 +53,15 @@ class Places:
     @cached_property
     def tasks_are_nodes(self) -> bool:
         """True when launcher tasks (srun --label) are one a node while a node has several ranks."""
+        return len(self.case.rank_nodes) > len(self.nodes) > 0 and self._most_tasks <= len(self.nodes)
+
+    @cached_property
+    def _most_tasks(self) -> int:
+        """How many tasks speak, at least."""
         tasks = {seen.front.task for seen in self.case.log.sightings if seen.front.task is not None}
+        tasks |= {one.front.task for one in self.case.log.tracebacks if one.front.task is not None}
         tasks |= {point.mark.rank for point in self.case.log.points[:2000] if point.mark.rank is not None}
-        return len(self.case.rank_nodes) > len(self.nodes) > 0 and max(tasks, default=0) < len(self.nodes)
+        return max(tasks, default=-1) + 1
 
     def known(self, name: str) -> str:
         """The job's own name of a host, or empty for a host that the job does not run on."""
@@ -76,7 +83,15 @@ class Places:
             ranks, nodes = self._said_by(front)
         if not nodes:
             nodes = tuple(dict.fromkeys(node for rank in ranks if (node := self.node_of(rank))))
+        if not nodes and row is not None and row.scope is Scope.NODE:
+            nodes = self._mentioned(raw)
         return Whom(ranks, nodes)
+
+    def _mentioned(self, raw: bytes) -> tuple[str, ...]:
+        """The one node of the job that a line names, when it names only one."""
+        words = {word.rstrip(".:,") for word in _WORD.findall(lines.excerpt(raw, 1000))}
+        nodes = {self._short[short] for word in words if (short := word.split(".", 1)[0].lower()) in self._short}
+        return tuple(nodes) if len(nodes) == 1 else ()
 
     def _named(self, named: dict[str, str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Names that the row's own groups carry out of the line."""
@@ -114,10 +129,27 @@ class Places:
     def _by_task(self, front: Prefix) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """srun --label: the task is a rank, or a node's launcher."""
         task = front.task or 0
+        node = self.node_of_task(task)
         if not self.tasks_are_nodes:
-            return (task,), ()
-        node = self.nodes[task] if task < len(self.nodes) else ""
+            return (task,), (node,) if node else ()
         ranks = self.ranks_by_node.get(node, [])
         if front.local is not None and front.local < len(ranks):
             return (ranks[front.local],), (node,)
         return (), (node,) if node else ()
+
+    def node_of_task(self, task: int | None) -> str:
+        """The node that a launcher's task runs on: by the map, else by place where there is a task a node; or empty."""
+        if task is None:
+            return ""
+        if task in self.case.rank_nodes and not self.tasks_are_nodes:
+            return self.node_of(task)
+        return self.nodes[task] if task < len(self.nodes) and self._most_tasks <= len(self.nodes) else ""
+
+    def node_of_index(self, index: int) -> str:
+        """The node that a tool calls by its place, where a node's ranks are not mapped."""
+        return self.nodes[index] if not self.case.rank_nodes and index < len(self.nodes) else ""
+
+    @cached_property
+    def only_ranks(self) -> list[int]:
+        """All ranks where the job has one node."""
+        return sorted(self.case.rank_nodes) if len(self.nodes) == 1 else []

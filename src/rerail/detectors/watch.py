@@ -129,7 +129,7 @@ def _progressed(watched: Watched, marks: list[Mark], before: Watched, now: datet
     if fresh and before.advances >= stalled.WARM_UP:
         news["longest"] = {**before.longest, before.phase: round(max(silent, before.longest.get(before.phase, 0.0)), 3)}
     gaps = _stamped_gaps(before.stamped, marks)
-    if not gaps and fresh and before.advances:
+    if not gaps and fresh and before.advances and silent > 0:  # two pieces of one reading tell no time
         gaps = [silent / len(marks)] * len(marks)
     news["gaps"] = (*watched.gaps, *(round(gap, 3) for gap in gaps))[-MOST_GAPS:]
     watched = watched.model_copy(update=news)

@@ -13,10 +13,11 @@ from typing import Any, BinaryIO, NamedTuple
 import re2
 
 from rerail import signatures
-from rerail.readers import blocks, lines, prefixes, progress
+from rerail.readers import blocks, exits, lines, prefixes, progress, stacks
 from rerail.readers.blocks import Block
 from rerail.readers.prefixes import Prefix
 from rerail.readers.progress import Mark, Phase
+from rerail.readers.stacks import Stack
 from rerail.readers.tracebacks import Traceback, Tracebacks
 from rerail.records import Role
 from rerail.signatures import Scanner, Signature
@@ -61,8 +62,11 @@ class Failure(NamedTuple):
     at: datetime | None
     first: bool
     said: str
-    launcher: int | None = None
-    """The task whose launcher says it."""
+    task: int | None = None
+    """The launcher's task that says it."""
+    local: int | None = None
+    """The rank's place on its node."""
+    pid: int | None = None
 
 
 class Point(NamedTuple):
@@ -94,6 +98,10 @@ class JobLog:
     """Which task of the launcher runs where."""
     speakers: dict[str, int] = field(default_factory=dict)
     """Hosts that speak in prefixes, with their line counts."""
+    stacks: list[Stack] = field(default_factory=list)
+    """Python stacks that a watcher dumped, one a rank."""
+    scores: list[bytes] = field(default_factory=list)
+    """Lines in which a tool reports how fast each rank is."""
     remarks: list[tuple[int, int]] = field(default_factory=list)
     """Line number and rank of lines without a prefix that name a rank."""
     tail: list[tuple[int, bytes]] = field(default_factory=list)
@@ -124,6 +132,7 @@ _RANK_ON = re.compile(
     r"(?i)(?<!\w)(?:global[_ ]?)?rank[=: #]{0,3}(\d{1,7})\b[^\n]{0,60}?\b(?:on|host|hostname|node|nodename)[=: ]{1,3}\"?([a-z][\w.-]{1,80})"
     r"|\bhost(?:name)?=([a-z][\w.-]{1,80})[^\n]{0,80}?\bglobal_rank[=:](\d{1,7})"
 )
+_SCORED = re.compile(rb"(?i)\bscore[ =:]{0,2}[01]?\.?\d|MxRtt/Rnk|StragglerId\(")
 _RANK_SAID = re.compile(r"(?i)(?:<rank |\[rank |\brank=)(\d{1,7})\b")
 _NCCL_HEAD = re.compile(r"^([A-Za-z][\w.-]{1,80}):\d{1,9}:\d{1,9} (?:\[\d{1,3}\] )?NCCL ")
 _NCCL_RANK = re.compile(
@@ -159,7 +168,8 @@ class _Reading:
         self._walk_all = walk_all
         self._walked = 0
         self._kept: dict[tuple[str, str], int] = {}
-        self._tracebacks = Tracebacks(year)
+        self._tracebacks = Tracebacks()
+        self._stacks = stacks.Stacks()
         self._block: dict[str, str] = {}
         self._first = False
 
@@ -184,6 +194,7 @@ class _Reading:
     def close(self) -> JobLog:
         """What was found."""
         self.log.tracebacks = self._tracebacks.close()
+        self.log.stacks = self._stacks.close()
         self._end_block(self.log.lines)
         return self.log
 
@@ -261,7 +272,10 @@ class _Reading:
         if front.host:
             self.log.speakers[front.host] = self.log.speakers.get(front.host, 0) + 1
         self._tracebacks.take(number, front, said)
+        self._stacks.take(number, front)
         self._launcher_says(number, front)
+        if _SCORED.search(raw) and len(self.log.scores) < MOST_MARKS:
+            self.log.scores.append(lines.bounded(raw))
         self._placed(number, front)
         phase = progress.phase(raw)
         if phase is not None:
@@ -295,10 +309,13 @@ class _Reading:
             self.log.rank_nodes.setdefault(front.rank, match[1])
 
     def _launcher_says(self, number: int, front: Prefix) -> None:
-        """torchrun's failure block, field by field."""
+        """torchrun's failure block, field by field; and what launchers say in one line."""
         if "Root Cause (first observed failure)" in front.body:
             self._end_block(number)
             self._first = True
+        exit_said = exits.read(front.body)
+        if exit_said is not None and len(self.log.failures) < MOST_FAILURES:
+            self.log.failures.append(_failure(number, front, exit_said))
         match = _FIELD.match(front.body)
         if match is None:
             return
@@ -312,20 +329,25 @@ class _Reading:
         said, self._block = self._block, {}
         if "rank" not in said or len(self.log.failures) >= MOST_FAILURES:
             return
-        rank = re.match(r"\d+", said["rank"])
-        code = re.match(r"-?\d+", said.get("exitcode", ""))
-        at = prefixes.read(said.get("time", "").replace("_", " ")).at
-        task = int(said["task"]) if said.get("task") else None
+        rank = re.match(r"(\d+)(?: \(local_rank: (\d+)\))?", said["rank"])
+        code = re.match(r"(-?\d+)(?: +\(pid: (\d+)\))?", said.get("exitcode", ""))
         self.log.failures.append(
             Failure(
                 int(said["line"]),
                 said.get("host", ""),
-                int(rank[0]) if rank else None,
-                int(code[0]) if code else None,
-                at,
+                int(rank[1]) if rank else None,
+                int(code[1]) if code else None,
+                prefixes.read(said.get("time", "").replace("_", " ")).at,
                 self._first,
                 said.get("traceback", ""),
-                task,
+                int(said["task"]) if said.get("task") else None,
+                int(rank[2]) if rank and rank[2] else None,
+                int(code[2]) if code and code[2] else None,
             )
         )
         self._first = False
+
+
+def _failure(number: int, front: Prefix, said: exits.Exit) -> Failure:
+    host = said.host or front.host
+    return Failure(number, host, said.rank, said.code, front.at, False, "", said.task if said.task is not None else front.task, said.local, said.pid)

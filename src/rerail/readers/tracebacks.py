@@ -51,8 +51,7 @@ _ENDS_LIKE_ONE = re.compile(
 class Tracebacks:
     """Takes lines in and gives tracebacks; ranks are told apart by their prefixes."""
 
-    def __init__(self, year: int | None = None) -> None:
-        self._year = year
+    def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
         self._chained: dict[str, bool] = {}
         self._found: list[Traceback] = []
