@@ -42,11 +42,6 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [str(path) for path in modules(*SHIPPED, "tests") if path.stem in NOT_A_NOUN or path.parent.name in NOT_A_NOUN] == []
 
 
-def test_no_file_echoes_its_folder_in_its_name() -> None:
-    echoes = [p for p in modules(*SHIPPED) if p.parent.name.rstrip("s") in p.stem.split("_") and p.parent.name != p.stem.rstrip("s")]
-    assert [str(p) for p in echoes] == []
-
-
 def test_functions_are_of_a_breath() -> None:
     lengths = {f"{path}:{function.lineno} {function.name}": length(function) for path, function in functions(*SHIPPED)}
     assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
