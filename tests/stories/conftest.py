@@ -10,7 +10,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from adapters.schedulers.local import LocalScheduler
 from rerail.client import DATA_CONVERTER
-from tests.browser.stage import CLUSTER, NODES, Stage, write_settings
+from tests.stage import CLUSTER, NODES, Stage, write_settings
 
 TEMPORAL = shutil.which("temporal", path=sysconfig.get_path("scripts"))
 

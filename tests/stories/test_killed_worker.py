@@ -13,7 +13,7 @@ from adapters.audit.store import AuditStore
 from rerail import names
 from rerail.client import Rerail
 from rerail.records import AuditRow, Incident, Result, Stage as At
-from tests.browser.stage import ROOT, Stage, clean_environment, end, text_of
+from tests.stage import ROOT, Stage, clean_environment, end, text_of
 from workers.settings import load
 
 STORY_S = 150.0
