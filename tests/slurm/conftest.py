@@ -1,17 +1,17 @@
 """Tests on a real Slurm: one cluster of six nodes a worker, all of them in one worker under `--dist loadgroup`."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from adapters.schedulers.slurm import InCluster, SlurmScheduler
+from adapters.schedulers.slurm import InCluster, Ran, SlurmScheduler
 from rerail.records import Job
 from tests.testbed import packages, slots
 from tests.testbed.cluster import Cluster
 from tests.testbed.processes import wait_until
-from tests.testbed.settings import OWNER
+from tests.testbed.settings import OPERATOR, OWNER
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
@@ -24,13 +24,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("slurm"))
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """Six idle nodes. Installs Debian's packages where it may; else skips, and where that would hide something (CI) fails."""
-    if why := packages.ensure((*packages.SLURM, *packages.TORCH)):
+def require(wanted: Sequence[str]) -> None:
+    """Skip, by name and with the command that changes it, where Debian's packages can't be had; on CI that is a failure."""
+    if why := packages.ensure(wanted):
         if os.environ.get("CI") == "true":
             pytest.fail(why)
         pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Six idle nodes."""
+    require((*packages.SLURM, *packages.TORCH))
     with slots.running(nodes=6) as cluster:
         yield cluster
 
@@ -39,6 +44,16 @@ def cluster() -> Iterator[Cluster]:
 def scheduler(cluster: Cluster) -> SlurmScheduler:
     """The adapter on it, with the rights of root."""
     return SlurmScheduler("testbed", InCluster(str(cluster.slurm_conf)))
+
+
+class AsOperator:
+    """The same way in, as the operator, who has rights over others' jobs only where there is accounting."""
+
+    def __init__(self, inner: InCluster) -> None:
+        self._inner = inner
+
+    def run(self, argv: Sequence[str], deadline_s: float) -> Ran:
+        return self._inner.run(["setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *argv], deadline_s)
 
 
 Until = Callable[[str, Callable[[Job], bool]], Job]

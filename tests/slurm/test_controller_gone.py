@@ -18,6 +18,8 @@ def dead_controller(cluster: Cluster, sleeper: Callable[..., str], until: Until)
     """slurmctld is dead while a job runs; its id. It comes back afterwards."""
     job_id = sleeper()
     until(job_id, lambda job: job.state is JobState.RUNNING)
+    running_since = time.time()
+    wait_until(lambda: cluster.state_saved_since(running_since), 30, "saved state")
     cluster.kill_controller()
     yield job_id
     if not cluster.controller_answers():

@@ -1,15 +1,14 @@
 """Effects on a real Slurm: done to the one job that is meant, or refused with a sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
-from adapters.schedulers.slurm import InCluster, Ran, SlurmScheduler
+from adapters.schedulers.slurm import InCluster, SlurmScheduler
 from rerail.errors import Misconfigured, NoSuchJob, Refused
 from rerail.records import JobState
-from tests.slurm.conftest import Until
+from tests.slurm.conftest import AsOperator, Until
 from tests.testbed.cluster import Cluster
-from tests.testbed.settings import OPERATOR
 
 Sleeper = Callable[..., str]
 
@@ -103,18 +102,8 @@ def test_wrong_wishes_are_refused_with_a_sentence(scheduler: SlurmScheduler, unt
         scheduler.requeue("999999", running=False)
 
 
-class Operator:
-    """The same way in, as a user without Slurm's rights over others' jobs."""
-
-    def __init__(self, inner: InCluster) -> None:
-        self._inner = inner
-
-    def run(self, argv: Sequence[str], deadline_s: float) -> Ran:
-        return self._inner.run(["setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *argv], deadline_s)
-
-
 def test_missing_rights_are_named(cluster: Cluster, until: Until, sleeper: Sleeper) -> None:
-    scheduler = SlurmScheduler("testbed", Operator(InCluster(str(cluster.slurm_conf))))
+    scheduler = SlurmScheduler("testbed", AsOperator(InCluster(str(cluster.slurm_conf))))
     job_id = sleeper()
     until(job_id, lambda job: job.state is JobState.RUNNING)
     with pytest.raises(Misconfigured, match="AdminLevel=Operator"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.testbed import packages
 from tests.testbed.cluster import Cluster
+from tests.testbed.processes import NotReady
 from tests.testbed.settings import Settings
 from tests.testbed.slots import port_of, root_of
 
@@ -37,6 +38,14 @@ def main() -> int:
     if why := packages.hindrance():
         print(f"the Slurm testbed {why}", file=sys.stderr)
         return 2
+    try:
+        return _do(asked)
+    except NotReady as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _do(asked: argparse.Namespace) -> int:
     if asked.verb == "up":
         Cluster(Settings(asked.root, asked.port, asked.nodes, asked.accounting, asked.login)).up()
         return 0

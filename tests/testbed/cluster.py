@@ -178,6 +178,12 @@ class Cluster:
         """slurmctld with the state it had."""
         self.processes.start("slurmctld", ["slurmctld", "-D"], self.environment)
 
+    def state_saved_since(self, moment: float) -> bool:
+        """True when slurmctld has written its jobs down after that time (seconds since 1970). It does so every few seconds: a
+        job submitted just before it dies is unknown to the next one."""
+        file = self.settings.root / "state" / "job_state"
+        return file.exists() and file.stat().st_mtime > moment
+
     def controller_answers(self) -> bool:
         """True when it can be read."""
         return "is UP" in self.run(["scontrol", "ping"], check=False)
@@ -305,7 +311,7 @@ def _mariadb(folder: Path, port: int, first: Path) -> list[str]:
 
 def _secret(path: Path, content: bytes, owner: str) -> None:
     """A file that only its owner can read, from its first moment."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     shutil.chown(path, owner)
 

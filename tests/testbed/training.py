@@ -47,9 +47,9 @@ class Training:
         """What it printed so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    def losses(self, rank: int = 0) -> dict[int, str]:
+    def losses(self, rank: int = 0) -> dict[int, float]:
         """Loss by step, as printed by one rank."""
-        return {int(step): loss for by, step, loss in _STEP.findall(self.text()) if int(by) == rank}
+        return {int(step): float(loss) for by, step, loss in _STEP.findall(self.text()) if int(by) == rank}
 
     def step(self) -> int:
         """The last step that rank 0 finished; -1 before the first."""

@@ -48,12 +48,16 @@ def train(step, rank, asked, model, optimizer):
         labels[0] = CLASSES
     time.sleep(asked.step_s)  # stands for the computing of a bigger model
     loss = nn.functional.cross_entropy(model(features), labels)
+    computed = time.perf_counter()
     optimizer.zero_grad()
-    loss.backward()
+    loss.backward()  # the gradients are averaged over all ranks in here
+    synced = time.perf_counter()
     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-    took = time.perf_counter() - began
-    logging.info("step=%d loss=%.6f grad_norm=%.4f step_s=%.3f", step, loss.item(), norm.item(), took)
+    times = (computed - began, synced - computed, time.perf_counter() - began)
+    logging.info(
+        "step=%d loss=%.9g grad_norm=%.6g compute_s=%.3f sync_s=%.3f step_s=%.3f", step, loss.item(), norm.item(), *times
+    )
 
 
 def batch(step, rank):
