@@ -1,9 +1,12 @@
-"""The fault injector: the only place that knows the names of faults. It does to a job on a local cluster what bad days do."""
+"""The fault injector: the only place that knows the names of faults. It does to a job on a local cluster what bad days do.
+
+Each fault of the demonstration stands here as a row (`SCENES`): what is done, and how its story has to end.
+"""
 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from adapters.schedulers.local import LocalScheduler
-from rerail.records import Rank
+from rerail.records import FaultClass, Kind, Rank, Result
 
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 """As the NVIDIA driver writes it when the GPU no longer answers on the PCIe bus."""
@@ -46,6 +49,10 @@ class Hit:
     pid: int
 
 
+Strike = Callable[[LocalScheduler, str, int], Hit | None]
+"""Does a fault to a rank of a job. None while it has not happened yet: ask again."""
+
+
 def inject_crash(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
     """The rank's GPU falls off the bus: the kernel of its node says so, and the process is killed."""
     target = _target(scheduler, job_id, rank)
@@ -76,6 +83,15 @@ def bug_options(step: int, rank: int) -> list[str]:
     return ["--raise-at", str(step), "--raise-rank", str(rank)]
 
 
+def meet_bug(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit | None:
+    """What the bug that came with the job (`bug_options`) did to its rank; None until the rank has died of it."""
+    ranks = scheduler.ranks(scheduler.job(job_id))
+    dead = next((r for r in ranks if r.rank == rank and r.ended_at), None)
+    if dead is None or dead.ended_at is None:
+        return None
+    return Hit(Fault.BUG, dead.ended_at, job_id, rank, dead.node, dead.pid or 0)
+
+
 @contextmanager
 def slowed(scheduler: LocalScheduler, job_id: str, node: str, *, throttle_line: bool = False) -> Iterator[datetime]:
     """While inside, all ranks of the job on that node run half of the time, over restarts too; the moment it began comes back."""
@@ -89,6 +105,79 @@ def slowed(scheduler: LocalScheduler, job_id: str, node: str, *, throttle_line: 
     finally:
         over.set()
         worker.join()
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How the story of a fault ends when all goes well."""
+
+    kind: Kind
+    fault: FaultClass
+    result: Result
+    blames_node: bool = False
+    """True: exactly the node of the hit is blamed and excluded. False: no node at all."""
+    names_rank: bool = False
+    """True: the rank of the hit is named. False: it may be; another one never."""
+    restarts_least: int = 1
+    restarts_most: int = 1
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A fault of the demonstration."""
+
+    fault: Fault
+    told: str
+    """What was done, in words; {rank} and {node} are filled in."""
+    strike: Strike
+    expected: Expected
+    options: Callable[[int, int], list[str]] = lambda step, rank: []
+    """What the job is submitted with, so that the fault meets that rank at that step."""
+
+
+SCENES: dict[Fault, Scene] = {
+    scene.fault: scene
+    for scene in (
+        Scene(
+            Fault.CRASH,
+            "SIGKILL to rank {rank}, and Xid 79 (GPU has fallen off the bus) in the kernel log of {node}",
+            inject_crash,
+            Expected(Kind.CRASH, FaultClass.HARDWARE, Result.RECOVERED, blames_node=True),
+        ),
+        Scene(
+            Fault.KILLED,
+            "SIGKILL to rank {rank} on {node}, and no word of it anywhere",
+            inject_killed,
+            Expected(Kind.CRASH, FaultClass.UNKNOWN, Result.RECOVERED, names_rank=True),
+        ),
+        Scene(
+            Fault.HANG,
+            "SIGSTOP to rank {rank} on {node}: it stands still, its peers wait for it",
+            inject_hang,
+            Expected(Kind.HANG, FaultClass.UNKNOWN, Result.RECOVERED),
+        ),
+        Scene(
+            Fault.BUG,
+            "a Python exception in rank {rank} on {node}, at the same step of every attempt",
+            meet_bug,
+            Expected(Kind.CRASH, FaultClass.APPLICATION, Result.STOPPED, restarts_least=0),
+            bug_options,
+        ),
+    )
+}
+"""What the demonstration can show."""
+
+VARIABLE = "FAULT"
+"""The environment variable by which a person chooses; nobody else reads it."""
+
+
+def chosen(environment: Mapping[str, str]) -> Scene:
+    """The scene that a person asked for, `crash` by default. ValueError with the names when there is none of that name."""
+    name = environment.get(VARIABLE) or Fault.CRASH
+    scene = next((scene for scene in SCENES.values() if scene.fault == name), None)
+    if scene is None:
+        raise ValueError(f"{VARIABLE} has to be one of {', '.join(SCENES)}, not {name[:40]!r}")
+    return scene
 
 
 def write_kernel_log(path: Path, *messages: str) -> None:
