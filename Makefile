@@ -1,25 +1,48 @@
 # The same verbs in CI and on a laptop. Each sets up .venv first, and only when the lock or pyproject.toml changed.
+#
+#   make demo     a training job fails and is put back on the rails: FAULT=crash|killed|hang|bug  YES=1  KEEP=1  DEMO_DIR=FOLDER
+#   make test     every test that this machine can run
+#   make check    style, types, import contracts
+#   make bench    how fast it is
+#   make setup    only .venv with rerail in it: PYTHON=python3.12 names the interpreter
+#   make lock     the locks anew
 
+.DEFAULT_GOAL := help
 PY := .venv/bin/python
 WORKERS ?= $(shell expr $$(nproc) + 2)
 # Tests wait for servers and schedulers more than they compute, so there are more workers than cores.
 
-.PHONY: test check bench lock
+.PHONY: help setup setup-dev demo test check bench lock
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# What running rerail and the demo needs; says in one sentence what is missing.
+setup:
+	@sh requirements/install.sh demo
+
+# The same and the tools of tests and checks.
+setup-dev:
+	@sh requirements/install.sh dev
+
+# The story of one fault, in the terminal. It chooses free ports and leaves no process behind; Ctrl-C ends it.
+demo: setup
+	@$(PY) -m demo
 
 # Every test that this machine can run. ARGS="-k story" or ARGS=tests/house narrows it; suites that need Debian packages install
 # them (root on Debian or Ubuntu) or are skipped by name with the command. CI=true makes such a skip a failure.
-test: setup
+test: setup-dev
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS)
 
 # Style, types, and who may import whom.
-check: setup
+check: setup-dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	PYTHONPATH="$(CURDIR):$(CURDIR)/src" .venv/bin/lint-imports
 
 # How fast it is; raw samples go to bench/out/.
-bench: setup
+bench: setup-dev
 	$(PY) -m bench $(ARGS)
 
 # The locks anew, from pyproject.toml; pins that still fit stay. UPGRADE=-U takes newer versions. Needs uv (pip install uv).
@@ -28,3 +51,4 @@ lock:
 	@command -v uv >/dev/null || { echo 'make lock needs uv: python3 -m pip install uv'; exit 1; }
 	$(LOCK) --quiet --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) --quiet --all-extras --group app --group build -c requirements/dev.txt -o requirements/app.txt
+	$(LOCK) --quiet --group app --group demo --group build -c requirements/dev.txt -o requirements/demo.txt

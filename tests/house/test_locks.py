@@ -15,6 +15,7 @@ from tests.house.checkout import ROOT, files
 LOCKS = {
     "requirements/dev.txt": ("dev",),
     "requirements/app.txt": ("app", "build"),
+    "requirements/demo.txt": ("app", "demo", "build"),
 }
 """Lock -> the dependency groups in it, beside the library's own dependencies."""
 
@@ -43,7 +44,7 @@ def wanted(group: str) -> Iterator[Requirement]:
 
 
 def test_every_lock_is_tested_here() -> None:
-    assert {str(path) for path in files() if path.parent == Path("requirements")} == set(LOCKS)
+    assert {str(path) for path in files() if path.match("requirements/*.txt")} == set(LOCKS)
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -71,6 +72,7 @@ def test_the_lock_is_in_step_with_pyproject(lock: str) -> None:
     assert out_of_step == []
 
 
-def test_both_locks_agree_on_versions() -> None:
-    dev, app = pins("requirements/dev.txt"), pins("requirements/app.txt")
-    assert {name: version for name, version in app.items() if dev.get(name) != version} == {}
+@pytest.mark.parametrize("lock", LOCKS)
+def test_all_locks_agree_on_versions(lock: str) -> None:
+    dev = pins("requirements/dev.txt")
+    assert {name: version for name, version in pins(lock).items() if dev.get(name) != version} == {}
