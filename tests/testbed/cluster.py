@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.testbed.packages import alone
 from tests.testbed.processes import SEARCH_PATH, Processes, wait_until
 from tests.testbed.settings import OPERATOR, OWNER, Settings
 
@@ -323,10 +324,11 @@ def _ssh_key(path: Path) -> None:
 
 def _user(name: str) -> None:
     """A user of this machine without password; `*` and not `!`, for sshd refuses locked accounts."""
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        subprocess.run(["useradd", "-M", "-d", "/", "-s", "/bin/bash", "-p", "*", name], check=True)
+    with alone():
+        try:
+            pwd.getpwnam(name)
+        except KeyError:
+            subprocess.run(["useradd", "-M", "-d", "/", "-s", "/bin/bash", "-p", "*", name], check=True)
 
 
 def _listens(port: int) -> bool:

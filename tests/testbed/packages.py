@@ -4,7 +4,8 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 SLURM = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge", "openssh-server")
@@ -13,8 +14,7 @@ TORCH = ("python3-torch",)
 """Debian's CPU build: gloo and torchrun work, and every user of the test cluster can run it."""
 
 INSTALL_COMMAND = "sudo python3 -m tests.testbed install"
-LOCK = Path("/var/lock/rerail-testbed-apt.lock")
-"""Two test workers must not call apt at once."""
+LOCK = Path("/var/lock/rerail-testbed.lock")
 
 _PROGRAMS = {
     "slurmctld": "/usr/sbin/slurmctld",
@@ -29,6 +29,14 @@ _PROGRAMS = {
     "mariadb-client-core": "",
     "python3-torch": "/usr/lib/python3/dist-packages/torch/__init__.py",
 }
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """While this machine's packages or users are changed: two test workers must not do it at once."""
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def missing(packages: Sequence[str]) -> tuple[str, ...]:
@@ -51,8 +59,7 @@ def ensure(packages: Sequence[str]) -> str:
         return f"the Slurm testbed {why}; run `{INSTALL_COMMAND}` there"
     if not missing(packages):
         return ""
-    with LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone():
         if missing(packages) and not _apt_install(packages):
             _apt("update")
             _apt_install(packages)

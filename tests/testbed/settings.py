@@ -148,6 +148,11 @@ class Settings:
         return self.root / "log"
 
     @property
+    def job_port(self) -> int:
+        """First of 40 ports at which jobs may meet: those of two clusters share the addresses of their nodes."""
+        return self.port + 60
+
+    @property
     def ssh_port(self) -> int:
         """Of the login node."""
         return self.port + 22

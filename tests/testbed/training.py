@@ -34,7 +34,7 @@ class Training:
         folder = cluster.folder(name)
         for file in ("ddp.sh", "train.py"):
             shutil.copy(JOBS / file, folder / file)
-        environment = {"TRAIN_ARGS": arguments, "RANKS_PER_NODE": str(ranks_per_node)}
+        environment = {"TRAIN_ARGS": arguments, "RANKS_PER_NODE": str(ranks_per_node), "MEET_AT": str(cluster.settings.job_port)}
         job_id = cluster.sbatch(f"--nodes={nodes}", *words, "ddp.sh", folder=folder, environment=environment)
         return cls(cluster, job_id, folder)
 
