@@ -1,0 +1,5 @@
+"""`python -m rerail.cli`: the same command where no script is installed."""
+
+from rerail.cli import main
+
+main()
