@@ -5,7 +5,6 @@ exact expressions go to the automaton and only true hits reach Python.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -82,13 +81,19 @@ class Re2Engine:
             at = end + 1
 
 
+def may_cross(pattern: str) -> bool:
+    """True where a match could run over a newline: a class that holds it. RE2 is told never to; hyperscan cannot be."""
+    bounded = re.sub(r"\[\^[^\]]*\\n[^\]]*\]", "", pattern)
+    return bool(re.search(r"\\[sWDnvxpPC0-7]|\[\^|\[:|\(\?[a-z]*s", bounded))
+
+
 class HyperscanEngine:
-    """One database with ids, in block mode; each find is confirmed by RE2 on its own line, so that no match crosses lines."""
+    """One database with ids, in block mode. A pattern that could match over a newline is confirmed by RE2 on its line."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         import hyperscan  # noqa: PLC0415  (an optional extra)
 
-        self._patterns = tuple(patterns)
+        self._loose = {row: pattern for row, pattern in enumerate(patterns) if may_cross(pattern)}
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
             expressions=[plain(p) for p in patterns],
@@ -100,19 +105,23 @@ class HyperscanEngine:
         """See Engine."""
         finds: list[tuple[int, int]] = []
         self._database.scan(piece, match_event_handler=lambda row, _start, end, _flags, _ctx: finds.append((end, row)))
-        return self._by_line(piece, sorted(finds))
+        finds.sort()
+        start = end = -1
+        rows: set[int] = set()
+        for at, row in finds:
+            if at > end:
+                yield from self._true(piece, start, end, rows)
+                start, end = line_bounds(piece, max(at - 1, 0))
+                rows = set()
+            rows.add(row)
+        yield from self._true(piece, start, end, rows)
 
-    def _by_line(self, piece: bytes, finds: list[tuple[int, int]]) -> Lines:
-        at = 0
-        while at < len(finds):
-            start, end = line_bounds(piece, max(finds[at][0] - 1, 0))
-            stop = bisect_right(finds, (end, len(self._patterns)), at)
+    def _true(self, piece: bytes, start: int, end: int, rows: set[int]) -> Lines:
+        if not self._loose.keys().isdisjoint(rows):
             text = piece[start:end]
-            rows = {row for _, row in finds[at:stop]}
-            true = tuple(sorted(row for row in rows if compiled(self._patterns[row]).search(text)))
-            if true:
-                yield start, end, true
-            at = max(stop, at + 1)
+            rows = {row for row in rows if row not in self._loose or compiled(self._loose[row]).search(text)}
+        if rows:
+            yield start, end, tuple(sorted(rows))
 
 
 def installed() -> tuple[str, ...]:

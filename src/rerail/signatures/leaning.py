@@ -85,7 +85,7 @@ class Family:
             **leaning._asdict(),
             "id": f"{self._name}.{name}",
             "cause": cause,
-            "pattern": pattern,
+            "pattern": pattern.replace('\\"', '"'),  # a raw string cannot hold a bare quote
             "why": why,
             "source": self._source,
             "example": examples[0],

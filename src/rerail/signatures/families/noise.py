@@ -132,14 +132,6 @@ ROWS: tuple[Signature, ...] = (
         "+ export NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_TRACE_BUFFER_SIZE=0",
     ),
     _row(
-        "metrics_names",
-        HARMLESS,
-        "metric",
-        r"\b(?:error_rate|val_error|fail_ratio|failure_rate|loss_nan_count|num(?:ber)?[ _]of[ _](?:nan|skipped)[ _]iterations|nan_count|timeout_ratio)\b ?[:|=]? *[0-9]",
-        "A metric whose name sounds bad.",
-        "EVAL (1) | mIoU 0.5540 | error_rate 0.3080 | fail_ratio 0.0000",
-    ),
-    _row(
         "model_type",
         HARMLESS,
         "library_note",
