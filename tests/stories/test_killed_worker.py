@@ -22,7 +22,8 @@ STORY_S = 150.0
 STORIES = {
     "watching": ["survey:before", "survey:after", "follow:before", "open_incident:before", "open_incident:after"],
     "judging": ["examine:before", "examine:after", "propose:before", "propose:after"],
-    "deciding": ["record_decision:before", "record_decision:after", "recheck:before", "recheck:after", "ask_guard:after"],
+    "deciding": ["record_decision:before", "record_decision:after"],
+    "rechecking": ["recheck:before", "recheck:after", "ask_guard:before", "ask_guard:after"],
     "requeueing": ["requeue:before", "requeue:during", "requeue:after"],
     "excluding": ["exclude:before", "exclude:during", "exclude:after"],
     "starting": ["start:before", "start:during", "start:after"],
