@@ -74,7 +74,8 @@ class Watching:
     @activity.defn
     async def follow(self, ask: FollowAsk) -> Followed:
         """Follow one attempt's log, progress and state until something has to be done about it."""
-        follower = Follower(self.views[ask.attempt.job.cluster], self.logs[ask.attempt.job.cluster], resume(ask))
+        cluster = ask.attempt.job.cluster
+        follower = Follower(self.views[cluster], self.logs[cluster], resume(ask), self.hang_floor_s.get(cluster))
         async with pulse(lambda: follower.position):
             while (followed := await follower.look()) is None:
                 await asyncio.sleep(follower.view.interval_s)
@@ -116,11 +117,11 @@ def worth_watching(job: Job, last_read: datetime | None) -> bool:
 class Follower:
     """One attempt being followed: its place in the log and its detectors' state, which ride in the heartbeats."""
 
-    def __init__(self, view: ClusterView, logs: Logs, ask: FollowAsk) -> None:
+    def __init__(self, view: ClusterView, logs: Logs, ask: FollowAsk, floor_s: float | None = None) -> None:
         self.view = view
         self.logs = logs
         self.at = ask
-        self.watched = ask.watched or detectors.begin(datetime.now(UTC))
+        self.watched = ask.watched or detectors.begin(datetime.now(UTC), floor_s)
         self.failing_since: datetime | None = None
 
     @property
