@@ -43,7 +43,7 @@ check: setup-dev
 
 # How fast it is; raw samples go to bench/out/.
 bench: setup-dev
-	$(PY) -m bench $(ARGS)
+	@for one in bench/[a-z]*.py; do echo "== $$one"; PYTHONPATH="$(CURDIR)" $(PY) $$one $(ARGS) || exit 1; done
 
 # The locks anew, from pyproject.toml; pins that still fit stay. UPGRADE=-U takes newer versions. Needs uv (pip install uv).
 LOCK := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $(UPGRADE)
