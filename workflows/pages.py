@@ -1,137 +1,209 @@
-"""What a tired reader sees in the Temporal UI: current details, in Markdown. Text of logs goes into code blocks, never into markup."""
+"""What a tired reader sees in the Temporal UI: current details, in Markdown.
 
+The UI lets HTML through and makes links of addresses. So what strangers wrote goes through `plain` or into a block of `code`.
+"""
+
+import textwrap
 from datetime import datetime
 
-from rerail.records import ClusterState, Excerpt, GuardState, Incident, JobWatch, Plan, Stage, StepKind, Verdict
+from rerail.records import (
+    Attempt,
+    ClusterState,
+    Excerpt,
+    GuardState,
+    Incident,
+    JobWatch,
+    Plan,
+    Recovery,
+    Stage,
+    Step,
+    StepKind,
+    Verdict,
+)
 
 TEXT_MAX = 240
+"""Characters of one text of a stranger."""
 LINES_MAX = 5
+"""Lines of evidence, notes and recoveries."""
+ROWS_MAX = 20
+"""Rows of a list of jobs or nodes; the page is part of an address in the UI, and proxies refuse addresses over 8 KB."""
+WIDTH = 64
+"""Columns of a code block: the UI gives it half of the window and does not wrap it (67 fit into a window of 1440 pixels)."""
 
 
 def incident_page(incident: Incident) -> str:
     """The whole incident on one page: what happened, why, what is proposed, what to do now, how it ended."""
-    parts = [headline(incident), happened(incident)]
+    parts = [headline(incident), ended(incident), happened(incident)]
     if incident.verdict:
         parts.append(because(incident.verdict))
     if incident.plan:
         parts.append(proposed(incident.plan))
     if incident.stage is Stage.AWAITING_APPROVAL and incident.plan:
         parts.append(how_to_answer(incident))
-    if incident.decided:
-        parts.append(decided(incident))
-    if incident.outcome:
-        parts.append(f"### Outcome: {incident.outcome.result}\n{code(incident.outcome.why)}")
-    if incident.notes:
-        parts.append("### Notes\n" + code("\n".join(incident.notes[-LINES_MAX:])))
+    parts += [decided(incident), noted(incident)]
     if incident.bundle:
-        parts.append(f"Evidence was copied to `{plain(incident.bundle)}` (judge it again: `rerail diagnose FOLDER`)")
-    return "\n\n".join(parts)
+        parts.append(f"The evidence was copied; judge it again with `rerail diagnose`:\n{code(incident.bundle)}")
+    return "\n\n".join(part for part in parts if part)
 
 
 def headline(incident: Incident) -> str:
     job = incident.anomaly.attempt.job
-    return f"## {incident.anomaly.kind} of job {plain(job.job_id)} on {plain(job.cluster)}: {stage(incident)}"
+    return f"## {str(incident.anomaly.kind).capitalize()} of job {plain(job.job_id)} on {plain(job.cluster)}: {stage(incident)}"
 
 
 def stage(incident: Incident) -> str:
     if incident.outcome:
-        return f"closed, {incident.outcome.result}"
+        return f"closed, {incident.outcome.result.replace('_', ' ')}"
     if incident.stage is Stage.AWAITING_APPROVAL and incident.expires_at:
         return f"waits for your decision until {clock(incident.expires_at)}"
     return incident.stage.replace("_", " ")
+
+
+def ended(incident: Incident) -> str:
+    """How it ended, first, since it is what a reader of a closed incident came for."""
+    if not incident.outcome:
+        return ""
+    nodes = f"\n\nThe job runs on {plain(', '.join(incident.outcome.nodes))}." if incident.outcome.nodes else ""
+    return f"{code(incident.outcome.why)}{nodes}"
 
 
 def happened(incident: Incident) -> str:
     anomaly = incident.anomaly
     step = f" Last training step seen: {anomaly.last_step}." if anomaly.last_step is not None else ""
     saved = f" Last checkpoint seen: step {anomaly.checkpoint_step}." if anomaly.checkpoint_step is not None else ""
-    joined = f" {len(incident.joined)} more sightings joined." if incident.joined else ""
-    return f"### What happened\nAttempt {anomaly.attempt.number}, seen at {clock(anomaly.seen_at)}.{step}{saved}{joined}\n{code(anomaly.why)}"
+    joined = f" {count(len(incident.joined), 'more sighting')} joined." if incident.joined else ""
+    said = f"Attempt {anomaly.attempt.number}, seen at {clock(anomaly.seen_at)}.{step}{saved}{joined}"
+    return f"### What happened\n{said}\n{code(anomaly.why)}"
 
 
 def because(verdict: Verdict) -> str:
     who = ", ".join([*verdict.culprit_nodes, *(f"rank {r}" for r in verdict.culprit_ranks)]) or "nobody"
-    lines = [f"### Why\n**{verdict.fault}**, {plain(verdict.cause)}; blamed: {plain(who)}; confidence {verdict.confidence:.0%}"]
-    lines.append(code("\n".join([verdict.why, *(excerpt(e) for e in verdict.evidence[:LINES_MAX])])))
+    said = f"**{verdict.fault}**, `{plain(verdict.cause)}`. Blamed: **{plain(who)}**. Confidence {verdict.confidence:.0%}."
+    lines = [f"### Why\n{said}", code("\n".join([verdict.why, "", *(excerpt(e) for e in verdict.evidence[:LINES_MAX])]))]
     if verdict.unknowns:
-        lines.append("Not known: " + plain("; ".join(verdict.unknowns)))
+        lines.append(f"Not known: {plain('; '.join(verdict.unknowns))}.")
     return "\n\n".join(lines)
 
 
 def excerpt(line: Excerpt) -> str:
     where = f"{line.source}:{line.line}" if line.line else line.source
-    return f"{line.role:<8}{where}  {line.text}"
+    return f"[{line.role}] {where}: {line.text}"
 
 
 def proposed(plan: Plan) -> str:
     if plan.refusal:
-        return f"### Nothing can be done by rerail\n{code(plan.refusal)}\nRule `{plan.rule}`."
-    steps = "\n".join(f"{n}. **{s.kind}** {plain(', '.join(s.nodes))}: {plain(s.why)}" for n, s in enumerate(plan.steps, 1))
+        return f"### Nothing can be done by rerail\n{code(plan.refusal)}\nRule `{plain(plan.rule)}`."
+    steps = "\n".join(f"{n}. {step_line(s)}" for n, s in enumerate(plan.steps, 1))
+    nodes = f" {count(plan.nodes_eligible, 'node')} remain eligible, the job needs {plan.nodes_needed}."
     until = f" A requeue is possible until {clock(plan.requeue_until)}." if plan.requeue_until else ""
-    nodes = (
-        f" {plan.nodes_eligible} nodes remain eligible, the job needs {plan.nodes_needed}." if plan.has(StepKind.RESTART) else ""
-    )
-    return f"### Proposed (plan `{plan.id}`, rule `{plan.rule}`)\n{steps}\n\n{nodes}{until}"
+    said = f"Rule `{plain(plan.rule)}`, plan `{plain(plan.id)}`.{nodes if plan.has(StepKind.RESTART) else ''}{until}"
+    return f"### {'Proposed' if plan.ask else 'Plan'}\n{steps}\n\n{said}"
+
+
+def step_line(step: Step) -> str:
+    nodes = f" {plain(', '.join(step.nodes))}" if step.nodes else ""
+    why = f": {plain(step.why)}" if step.why else ""
+    return f"**{step.kind}{nodes}**{why}"
 
 
 def how_to_answer(incident: Incident) -> str:
+    """The clicks in the UI, the JSON to paste (over lines, so that all of it is seen), and the ways around the UI."""
     assert incident.plan
-    form = '{"verdict": "approve", "reason": "WHY", "by": "YOUR NAME", "plan": "%s"}' % incident.plan.id
+    form = f'{{"verdict": "approve",\n "reason": "WHY",\n "by": "YOUR NAME",\n "plan": "{plain(incident.plan.id)}"}}'
     return (
         "### Your answer\n"
-        "More Actions > Send an Update > `decide`, paste this, press Tab, then Submit (or `reject`):\n"
-        f"{code(form)}\n"
-        f"In a shell: `rerail approve {plain(incident.id)} --reason WHY`. Nothing is done before. "
-        "If no worker answers: Send a Signal > `approve` or `reject`, with reason and by. "
-        "**Request Cancellation means reject.**"
+        "Nothing is done before you answer. Copy this, and put your reason for WHY and your name for YOUR NAME "
+        "(to say no, `reject` for `approve`):\n\n"
+        f"{code(form)}\n\n"
+        "1. **More Actions** > **Send an Update** > `decide`\n"
+        "2. Paste it into **Data**, press **Tab**, then **Submit**\n"
+        "3. Press **R** here to see what became of it\n\n"
+        "While no worker answers: **Send a Signal** > `approve` or `reject`, with the same Data. "
+        f"In a shell: `rerail approve {plain(incident.id)} --reason WHY`. **Request Cancellation means reject.**"
     )
 
 
 def decided(incident: Incident) -> str:
-    assert incident.decided
-    taken = incident.decided
-    identity = f", recorded identity {plain(taken.identity)}" if taken.identity else ", identity not recorded by the server"
-    return f"### Decision\n**{taken.decision.verdict}** by {plain(taken.decision.by)} ({taken.way}{identity})\n{code(taken.decision.reason)}"
+    if not incident.decided:
+        return ""
+    taken, decision = incident.decided, incident.decided.decision
+    identity = f"recorded identity {plain(taken.identity)}" if taken.identity else "no identity was recorded by the server"
+    said = f"**{decision.verdict}** by {plain(decision.by)} at {clock(taken.at)}, by {plain(taken.way)}; {identity}."
+    return f"### Decision\n{said}\n{code(decision.reason)}"
+
+
+def noted(incident: Incident) -> str:
+    return "### Notes\n" + code("\n".join(incident.notes[-LINES_MAX:])) if incident.notes else ""
 
 
 def guard_page(state: GuardState) -> str:
     """Pause and isolation ledger of a cluster."""
     head = f"## Guard of {plain(state.cluster)}: acting within limits"
     if state.paused and state.paused_since:
-        by = f"{plain(state.paused_by)} since {clock(state.paused_since)}"
-        head = f"## Guard of {plain(state.cluster)}: PAUSED by {by}\n{code(state.paused_why)}\n`rerail resume {plain(state.cluster)}` ends it."
-    rows = "\n".join(f"{i.node}  since {clock(i.since)}  {i.incident}" for i in state.isolations[-20:])
-    return head + "\n\n### Isolated\n" + (code(rows) if rows else "nobody")
+        head = f"## Guard of {plain(state.cluster)}: PAUSED since {clock(state.paused_since)}"
+        head += f"\nBy {plain(state.paused_by)}:\n{code(state.paused_why)}"
+        head += f"\n{count(len(state.waiting), 'incident')} waiting. `rerail resume {plain(state.cluster)}` ends the pause."
+    rows = [f"{i.node}  since {clock(i.since)}\n  {i.incident}" for i in state.isolations[-ROWS_MAX:]]
+    listed = code("\n".join(rows)) if rows else "None."
+    return f"{head}\n\n### Nodes kept away from a job\n{listed}"
 
 
 def cluster_page(state: ClusterState) -> str:
-    """Whether the cluster can be seen, and how many jobs are watched."""
-    head = f"## Watching {plain(state.cluster)}: {len(state.jobs)} jobs known"
+    """Whether the cluster can be seen, and which jobs are watched."""
+    head = f"## Watching {plain(state.cluster)}: {count(len(state.jobs), 'job')} known"
     if state.blind_since:
         head = f"## BLIND: {plain(state.cluster)} can't be read since {clock(state.blind_since)}\n{code(state.blind_why)}"
         head += "\nNo job is taken for gone or hung while blind. Runbook: `docs/runbooks/blind.md`"
-    return head + (f"\n\nLast change seen at {clock(state.read_at)}." if state.read_at else "\n\nNot read yet.")
+    read = f"Last change seen at {clock(state.read_at)}." if state.read_at else "Not read yet."
+    rows = [job_row(attempt) for attempt in state.jobs[-ROWS_MAX:]]
+    more = f"\n\nThe last {ROWS_MAX} of {len(state.jobs)}." if len(state.jobs) > ROWS_MAX else ""
+    jobs = "\n\n### Jobs\n" + code("\n".join(rows)) + more if rows else ""
+    return f"{head}\n\n{read}{jobs}"
+
+
+def job_row(attempt: Attempt) -> str:
+    started = f"started {clock(attempt.started_at)}" if attempt.started_at else "not started"
+    return f"{attempt.job.job_id:<10} attempt {attempt.number}, {started}"
 
 
 def job_page(state: JobWatch) -> str:
     """One job over its attempts."""
-    job = state.attempt.job
-    rows = [f"attempt {r.attempt}  {r.kind}, {r.fault}: {r.cause}  -> {r.result}" for r in state.history]
-    blind = "\n\n**Its log can't be read: hangs are not seen.**" if state.blind else ""
-    incident = f"\n\nOpen incident: `{plain(state.incident)}`" if state.incident else ""
-    head = f"## Job {plain(job.job_id)} on {plain(job.cluster)}, attempt {state.attempt.number}\nLast: {plain(state.last)}"
-    return head + blind + incident + ("\n\n### Recoveries\n" + code("\n".join(rows)) if rows else "")
+    job, attempt = state.attempt.job, state.attempt
+    head = f"## Job {plain(job.job_id)} on {plain(job.cluster)}, attempt {attempt.number}: {plain(state.last)}"
+    step = f"Last training step seen: {state.last_step}." if state.last_step is not None else ""
+    blind = "**Its log can't be read: hangs are not seen.**" if state.blind else ""
+    incident = f"Open incident: `{plain(state.incident)}`" if state.incident else ""
+    rows = [recovery_row(r) for r in state.history[-LINES_MAX:]]
+    past = "### Recoveries\n" + code("\n".join(rows)) if rows else ""
+    return "\n\n".join(part for part in (head, blind, incident, step, past) if part)
+
+
+def recovery_row(recovery: Recovery) -> str:
+    nodes = f" ({', '.join(recovery.nodes)})" if recovery.nodes else ""
+    return f"attempt {recovery.attempt}: {recovery.kind}, {recovery.fault}, {recovery.cause}{nodes} -> {recovery.result}"
 
 
 def plain(text: str) -> str:
-    """Text of strangers without markup: letters, digits and harmless signs only."""
-    return "".join(c if c.isalnum() or c in " .,:;=/_-+@%()'?!" else "·" for c in text[:TEXT_MAX])
+    """Text of strangers without markup and links: letters, digits and harmless signs only."""
+    return "".join(c if c.isalnum() or c in " .,:;=/_-+@%()'?!" else "·" for c in text[:TEXT_MAX]).replace("://", ":··")
 
 
 def code(text: str) -> str:
-    """A code block that its content can't leave."""
-    kept = "".join(c if c.isprintable() or c == "\n" else "·" for c in text).replace("```", "'''")
-    return "```text\n" + "\n".join(line[:TEXT_MAX] for line in kept.splitlines()[: LINES_MAX + 3]) + "\n```"
+    """A code block that its content can't leave, wrapped to what the UI shows."""
+    kept = "".join(c if c.isprintable() or c == "\n" else "·" for c in text).replace("`", "'")
+    lines = [part for line in kept.splitlines()[: 2 * ROWS_MAX] for part in wrapped(line)]
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+def wrapped(line: str) -> list[str]:
+    """A bounded line in pieces; those after the first are set in."""
+    cut = line if len(line) <= TEXT_MAX else line[: TEXT_MAX - 1] + "…"
+    pieces = textwrap.wrap(cut, WIDTH, subsequent_indent="    ", drop_whitespace=True, break_on_hyphens=False)
+    return pieces or [""]
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def clock(at: datetime) -> str:
