@@ -29,9 +29,8 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def test_no_file_names_a_registry_or_a_path_of_this_machine() -> None:
-    named = [
-        f"{path}: {found[0]}" for path, text in texts() if not str(path).startswith(QUOTED) for found in [MACHINE.search(text)] if found
-    ]
+    ours = ((path, text) for path, text in texts() if not str(path).startswith(QUOTED))
+    named = [f"{path}: {found[0]}" for path, text in ours if (found := MACHINE.search(text))]
     assert named == []
 
 

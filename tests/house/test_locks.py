@@ -3,7 +3,6 @@
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +48,9 @@ def test_every_lock_is_tested_here() -> None:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_package_is_pinned_and_hashed(lock: str) -> None:
-    loose = [entry.splitlines()[0] for entry in entries(lock) if "==" not in entry.splitlines()[0] or "--hash=sha256:" not in entry]
+    loose = [
+        entry.splitlines()[0] for entry in entries(lock) if "==" not in entry.splitlines()[0] or "--hash=sha256:" not in entry
+    ]
     assert loose == []
 
 

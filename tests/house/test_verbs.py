@@ -48,5 +48,5 @@ def test_a_skip_for_a_missing_package_names_the_command(monkeypatch: pytest.Monk
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(debian, "hindrance", lambda: "only root may install packages")
     why = debian.ensure({"no-such-package": "/no/such/program"})
-    with pytest.raises(pytest.skip.Exception, match="apt-get install .* no-such-package"):
+    with pytest.raises(pytest.skip.Exception, match=r"apt-get install .* no-such-package"):
         debian.skip(why)
