@@ -8,7 +8,7 @@ from temporalio import workflow
 from activities.asks import RecordAsk
 from rerail import names
 from rerail.records import Anomaly, Decision, NoticeKind, Plan, Recorded, Stage, Verb
-from rerail.requests import read_decision
+from rerail.requests import Refusal, read_decision
 from workflows.chronicle import Chronicle
 from workflows.profiles import RECORD
 from workflows.sentence import say
@@ -67,21 +67,21 @@ class Hearing:
         try:
             decision = read_decision(message, verb)
             self.check(decision)
-        except ValueError as error:
+        except Refusal as error:
             self.chronicle.remark(f"a signal {verb} had no effect: {error}")
         else:
             self.take(decision, "signal")
 
     def check(self, decision: Decision) -> None:
-        """ValueError with a sentence when a decision can't be taken now."""
+        """Refusal with a sentence when a decision can't be taken now."""
         stage, plan = self.chronicle.incident.stage, self.chronicle.incident.plan
         if self.decided:
             taken = self.decided.decision
-            raise ValueError(f"decided already: {taken.verdict} by {taken.by}; nothing changes")
+            raise Refusal(f"decided already: {taken.verdict} by {taken.by}; nothing changes")
         if stage is not Stage.AWAITING_APPROVAL or plan is None or self.cancelled:
-            raise ValueError(f"nothing waits for a decision here: the incident is {stage.replace('_', ' ')}")
+            raise Refusal(f"nothing waits for a decision here: the incident is {stage.replace('_', ' ')}")
         if decision.plan and decision.plan != plan.id:
-            raise ValueError(f"the plan is {plan.id} now, not {decision.plan}: read the new proposal first")
+            raise Refusal(f"the plan is {plan.id} now, not {decision.plan}: read the new proposal first")
 
     def take(self, decision: Decision, way: str) -> None:
         self.chronicle.mark("decided")

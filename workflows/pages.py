@@ -198,7 +198,7 @@ def code(text: str) -> str:
 def wrapped(line: str) -> list[str]:
     """A bounded line in pieces; those after the first are set in."""
     cut = line if len(line) <= TEXT_MAX else line[: TEXT_MAX - 1] + "…"
-    pieces = textwrap.wrap(cut, WIDTH, subsequent_indent="    ", drop_whitespace=True, break_on_hyphens=False)
+    pieces = textwrap.wrap(cut, WIDTH, subsequent_indent="  ", drop_whitespace=True, break_on_hyphens=False)
     return pieces or [""]
 
 

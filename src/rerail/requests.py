@@ -17,6 +17,10 @@ JOB_ID_MAX = 64
 """Characters of a job id in any scheduler's dialect."""
 
 
+class Refusal(ValueError):
+    """What a person sent can't be taken. One sentence says why and what to send; it travels without a stack trace."""
+
+
 class JobRequest(Record):
     """Which job a person means, who asks, and why."""
 
@@ -33,28 +37,28 @@ class Request(Record):
 
 
 def read_request(message: Any) -> Request:
-    """The request in a message of any shape; ValueError with a sentence."""
+    """The request in a message of any shape; Refusal with a sentence."""
     fields = as_fields(message, REQUEST_FORM)
     return Request(by=text(fields, "by", REQUEST_FORM), reason=text(fields, "reason", REQUEST_FORM))
 
 
 def read_job_request(message: Any) -> JobRequest:
-    """The request in a message of any shape; a job id is letters, digits and . _ + - [ ] only. ValueError with a sentence."""
+    """The request in a message of any shape; a job id is letters, digits and . _ + - [ ] only. Refusal with a sentence."""
     fields = as_fields(message, JOB_FORM)
     job_id = text(fields, "job_id", JOB_FORM)
     if len(job_id) > JOB_ID_MAX or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+\[\]-]*", job_id):
-        raise ValueError("that is no job id: letters, digits and . _ + - only, as the scheduler prints it")
+        raise Refusal("that is no job id: letters, digits and . _ + - only, as the scheduler prints it")
     said = {key: text(fields, key, JOB_FORM) for key in ("by", "reason") if fields.get(key)}
     return JobRequest(job_id=job_id, **said)
 
 
 def read_decision(message: Any, verb: Verb | None = None) -> Decision:
-    """The decision in a message of any shape; `verb` is given where the message's name says it. ValueError with a sentence."""
+    """The decision in a message of any shape; `verb` is given where the message's name says it. Refusal with a sentence."""
     fields = as_fields(message, DECISION_FORM)
     said = verb or read_verb(fields)
     plan = fields.get("plan", "")
     if not isinstance(plan, str):
-        raise ValueError(f"plan has to be the text shown with the proposal; send {DECISION_FORM}")
+        raise Refusal(f"plan has to be the text shown with the proposal; send {DECISION_FORM}")
     reason, by = text(fields, "reason", DECISION_FORM), text(fields, "by", DECISION_FORM)
     return Decision(verdict=said, reason=reason, by=by, plan=plan.strip())
 
@@ -63,14 +67,14 @@ def as_fields(message: Any, form: str) -> dict[str, Any]:
     if isinstance(message, Record):
         return message.model_dump()
     if not isinstance(message, dict):
-        raise ValueError(f"a JSON object is needed, not {type(message).__name__}; send {form}")
+        raise Refusal(f"a JSON object is needed, not {type(message).__name__}; send {form}")
     return message
 
 
 def read_verb(fields: dict[str, Any]) -> Verb:
     said = fields.get("verdict")
     if said not in set(Verb):
-        raise ValueError(f'verdict has to be "approve" or "reject"; send {DECISION_FORM}')
+        raise Refusal(f'verdict has to be "approve" or "reject"; send {DECISION_FORM}')
     return Verb(said)
 
 
@@ -78,7 +82,7 @@ def text(fields: dict[str, Any], key: str, form: str) -> str:
     """A required text, bounded, without control characters."""
     value = fields.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{key} is required; send {form}")
+        raise Refusal(f"{key} is required; send {form}")
     if len(value) > TEXT_MAX:
-        raise ValueError(f"{key} is longer than {TEXT_MAX} characters; say it shorter")
+        raise Refusal(f"{key} is longer than {TEXT_MAX} characters; say it shorter")
     return "".join(c if c.isprintable() else " " for c in value).strip()

@@ -28,8 +28,8 @@ FLAGS = (
     "--disable-sync",
 )
 SCREEN: ViewportSize = {"width": 1440, "height": 1000}
-PATIENCE_MS = 25_000
-"""For what a page has to show: its first load takes 2.4 s on an idle machine, more on one that runs other tests."""
+PATIENCE_MS = 60_000
+"""For what a page has to show: its first load takes 2.4 s on an idle machine, ten times that on one that runs other tests."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from playwright.async_api import FrameLocator, Locator, Page, expect
 DETAILS = "#user-metadata-current-details"
 SUMMARY = "#user-metadata-summary"
 EDITOR = ".cm-content"
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 """A list that doesn't show what it should within this fails the test."""
 REFRESH_MS = 1000
 """As often as an impatient person refreshes a list."""
@@ -120,8 +120,8 @@ class Operator:
         await dialog.get_by_test_id("confirm-modal-button").click()
 
     async def is_refused(self, dialog: Locator, sentence: str) -> None:
-        """The dialog stays open and says why."""
-        await expect(dialog.get_by_role("alert").filter(has_text=sentence)).to_be_visible()
+        """The dialog stays open and says why, with these words and no others."""
+        await expect(dialog.get_by_role("alert").filter(has_text=sentence)).to_have_text(sentence)
 
     async def cancels(self, dialog: Locator) -> None:
         await dialog.get_by_test_id("cancel-modal-button").click()
@@ -136,7 +136,9 @@ class Operator:
         return self.page.locator(f"{role}:visible, [role={role}]:visible").filter(has_text=text).first
 
     async def looks(self, name: str) -> None:
-        """A picture of what is there now, for people who want to see it."""
+        """A picture of what is there now, for people who want to see it; the current details in full."""
         self.seen += 1
         if self.shots:
-            await self.page.screenshot(path=self.shots / f"{self.seen:02}-{name}.png", full_page=True)
+            await self.page.screenshot(path=self.shots / f"{self.seen:02}-{name}.png")
+            if await self.page.locator(DETAILS).is_visible():
+                await self.page.locator(DETAILS).screenshot(path=self.shots / f"{self.seen:02}-{name}-details.png")

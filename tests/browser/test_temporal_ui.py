@@ -19,7 +19,7 @@ REASON = "the GPU fell off the bus, go on without the node"
 NAME = "Ada Operator"
 WAITING = f'{names.SA_STAGE}="{IncidentStage.AWAITING_APPROVAL}"'
 """The README's link to what waits: /namespaces/default/workflows?query=... with this, URL-encoded."""
-RECOVERS_WITHIN_MS = 40_000
+RECOVERS_WITHIN_MS = 120_000
 """From approval to training past the failed step: the ranks have to start anew, which takes seconds on a busy machine."""
 
 

@@ -9,13 +9,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticPayloadConverter, ToJsonOptions
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.runtime import Runtime
 
 from rerail.errors import Misconfigured, Unreachable
+from rerail.requests import Refusal
 
 ADDRESS = "localhost:7233"
 """Where Temporal is when nothing says otherwise: its own default."""
@@ -36,7 +38,16 @@ class SparseJson(PydanticPayloadConverter):
         super().__init__(ToJsonOptions(exclude_unset=True))
 
 
-DATA_CONVERTER = DataConverter(payload_converter_class=SparseJson)
+class TerseFailures(DefaultFailureConverter):
+    """Failures as Temporal has them, but a refusal without its stack trace: the Temporal UI would bury the sentence under it."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        if isinstance(exception, Refusal):
+            failure.stack_trace = ""
+
+
+DATA_CONVERTER = DataConverter(payload_converter_class=SparseJson, failure_converter_class=TerseFailures)
 """How records become payloads: the same for workers, client and tests."""
 
 
