@@ -38,6 +38,15 @@ def cause_of(error: BaseException) -> str:
     return error.message if isinstance(error, ApplicationError) else str(error)
 
 
+def not_found(error: ActivityError, cluster: str) -> ApplicationError:
+    """Why a job could not be found for a person: there is none, the scheduler can't be read, or nobody is there to read it."""
+    said = type_of(error)
+    if said:
+        return ApplicationError(cause_of(error), type=said)
+    nobody = f"nobody reads the scheduler of {cluster} now; on the service's host `python -m workers detect` (or `up`) does"
+    return ApplicationError(nobody, type="Unreadable")
+
+
 def type_of(error: ActivityError) -> str:
     """The type that the activity gave its failure."""
     cause = error.__cause__

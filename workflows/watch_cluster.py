@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from rerail import names
     from rerail.records import Attempt, ClusterState, Notice, NoticeKind, RowKind
     from rerail.requests import read_job_request
-    from workflows.endings import cause_of
+    from workflows.endings import cause_of, not_found
     from workflows.pages import cluster_page
     from workflows.profiles import ASK, LOOK_UP, RECORD, TELL, WATCH
     from workflows.sentence import begin, say
@@ -119,7 +119,7 @@ class WatchCluster:
             queue = names.detect_queue(self.state.cluster)
             return await say("find_job", ask, Attempt, queue=queue, summary=job_id, profile=LOOK_UP)
         except ActivityError as error:
-            raise ApplicationError(cause_of(error), type="NoSuchJob") from None
+            raise not_found(error, self.state.cluster) from None
 
     @workflow.query(name=names.CLUSTER_STATE, description="What is known of this cluster")
     def read_state(self) -> ClusterState:

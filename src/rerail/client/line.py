@@ -25,7 +25,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from rerail import names
 from rerail.client.connection import one_line
-from rerail.errors import Misconfigured, NoSuchJob, NotFound, Permanent, Refused, RerailError, Unreachable
+from rerail.errors import Misconfigured, NoSuchJob, NotFound, Permanent, Refused, RerailError, Unreachable, Unreadable
 
 T = TypeVar("T")
 
@@ -50,7 +50,11 @@ SILENT = frozenset({RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED, RP
 """How the server says that no worker answered: our own deadline passed, its deadline passed, or it knows of no poller."""
 NO_ENTRY = frozenset({RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED})
 
-ERRORS_OF_WORKFLOWS: dict[str, type[RerailError]] = {"NoSuchJob": NoSuchJob, "Misconfigured": Misconfigured}
+ERRORS_OF_WORKFLOWS: dict[str, type[RerailError]] = {
+    "NoSuchJob": NoSuchJob,
+    "Misconfigured": Misconfigured,
+    "Unreadable": Unreadable,
+}
 """Types that workflows give their refusals, where they are more than a refusal."""
 
 

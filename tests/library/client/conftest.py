@@ -4,12 +4,12 @@ import asyncio
 import shutil
 import sysconfig
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from temporalio import activity
@@ -63,6 +63,7 @@ from workflows.watch_cluster import WatchCluster
 from workflows.watch_job import WatchJob
 
 T = TypeVar("T")
+Sentence = Callable[..., Any]
 WITHIN_S = 20.0
 """A condition that does not come about within this fails the test."""
 
@@ -71,13 +72,15 @@ class Ledger:
     """The audit trail of a test."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, AuditRow] = {}
+        self.kept: dict[str, AuditRow] = {}
 
-    def append(self, row: AuditRow) -> None:
-        self.rows.setdefault(row.key, row)
+    def append(self, row: AuditRow) -> bool:
+        new = row.key not in self.kept
+        self.kept.setdefault(row.key, row)
+        return new
 
-    def read(self, **_: object) -> list[AuditRow]:
-        return list(self.rows.values())
+    def rows(self, after: int = 0, limit: int = 1000, incident: str = "", cluster: str = "") -> Iterator[tuple[int, AuditRow]]:
+        return iter(list(enumerate(self.kept.values(), 1))[after : after + limit])
 
 
 @dataclass
@@ -163,20 +166,23 @@ class Scene:
 
     # Bringing it up and down
 
-    async def up(self, *, control: bool = True) -> None:
+    async def up(self, *, control: bool = True, detect: bool = True) -> None:
         """The workers of all roles; a process has one worker a queue, so a second cluster leaves `control` to the first."""
-        act = [self.requeue, self.exclude, self.start, self.stop]
-        detect = [self.survey, self.find_job, self.follow, self.examine, self.propose, self.recheck, self.verify]
+        act: list[Sentence] = [self.requeue, self.exclude, self.start, self.stop]
+        reading: list[Sentence] = [self.survey, self.find_job, self.follow, self.examine, self.propose, self.recheck, self.verify]
         self.stack = AsyncExitStack()
         if control:
             await self.stack.enter_async_context(self.control(self.stack.enter_context(ThreadPoolExecutor(4))))
-        for queue, sentences in ((names.detect_queue(self.cluster), detect), (names.act_queue(self.cluster), act)):
+        queues = ((names.detect_queue(self.cluster), reading if detect else []), (names.act_queue(self.cluster), act))
+        for queue, sentences in queues:
+            if not sentences:
+                continue
             await self.stack.enter_async_context(Worker(self.client, task_queue=queue, activities=sentences))
 
     def control(self, threads: ThreadPoolExecutor) -> Worker:
         recording = Recording(self.ledger, (), self.client)
         messaging = Messaging(self.client)
-        sentences = [recording.record_decision, recording.close, recording.note, recording.tell]
+        sentences: list[Sentence] = [recording.record_decision, recording.close, recording.note, recording.tell]
         sentences += [messaging.open_incident, messaging.ask_guard, messaging.request_remediation]
         stories = [WatchCluster, WatchJob, RemediateJob, GuardCluster]
         return Worker(
@@ -191,7 +197,7 @@ class Scene:
 
     async def begin(self) -> None:
         """The cluster's long-lived workflows, as the control role starts them."""
-        common = {"task_queue": names.CONTROL_QUEUE, "search_attributes": cluster_attributes(self.cluster)}
+        common: dict[str, Any] = {"task_queue": names.CONTROL_QUEUE, "search_attributes": cluster_attributes(self.cluster)}
         watch, guard = WatchClusterInput(cluster=self.cluster), GuardState(cluster=self.cluster)
         await self.client.start_workflow(names.WATCH_CLUSTER, watch, id=names.watch_cluster_id(self.cluster), **common)
         await self.client.start_workflow(names.GUARD_CLUSTER, guard, id=names.guard_cluster_id(self.cluster), **common)

@@ -68,7 +68,7 @@ async def test_approval_after_a_rejection_is_refused_with_who_and_how(rerail: Re
 
 async def test_an_approval_holds_for_the_plan_that_was_shown(rerail: Rerail, scene: "Scene") -> None:
     incident = await scene.waiting(rerail)
-    with pytest.raises(Refused, match=f"the plan is {scene.plan} now, not deadbeef.*rerail explain"):
+    with pytest.raises(Refused, match=rf"the plan is {scene.plan} now, not deadbeef.*rerail explain"):
         await rerail.approve(incident.id, reason="yes", plan="deadbeef")
     assert (await rerail.incident(incident.id)).stage is Stage.AWAITING_APPROVAL
 
@@ -82,7 +82,7 @@ async def test_a_decision_without_reason_or_name_never_leaves(reason: str, by: s
 @pytest.mark.parametrize("message", [None, "yes", 7, [1], {"verdict": True}, {"verdict": "approve", "reason": 3, "by": []}])
 async def test_wrong_types_in_a_message_are_refused_and_change_nothing(message: object, rerail: Rerail, scene: "Scene") -> None:
     incident = await scene.waiting(rerail)
-    with pytest.raises(Refused, match='send {"verdict"'):
+    with pytest.raises(Refused, match=r'send {"verdict"'):
         await rerail.line.update(incident.id, "decide", message, str)
     assert (await rerail.incident(incident.id)).stage is Stage.AWAITING_APPROVAL
 
@@ -139,16 +139,16 @@ async def test_an_unknown_cluster_is_told_with_those_that_are_known(rerail: Rera
         rerail.guard("gamma"),
         rerail.explain("41001", "gamma"),
     ):
-        with pytest.raises(NotFound, match=f"no cluster 'gamma' is watched; known are .*{scene.cluster}"):
+        with pytest.raises(NotFound, match=rf"no cluster 'gamma' is watched; known are .*{scene.cluster}"):
             await asking
 
 
 async def test_an_unknown_job_is_told(rerail: Rerail, scene: "Scene") -> None:
-    with pytest.raises(NoSuchJob, match="knows no job 99"):
+    with pytest.raises(NoSuchJob, match=r"knows no job 99"):
         await rerail.watch(scene.cluster, "99")
-    with pytest.raises(NotFound, match="nothing is known of job 99"):
+    with pytest.raises(NotFound, match=r"nothing is known of job 99"):
         await rerail.approve("99", reason="yes")
-    with pytest.raises(NotFound, match="there is no remediate-job/x/1/2/3"):
+    with pytest.raises(NotFound, match=r"there is no remediate-job/x/1/2/3"):
         await rerail.approve("remediate-job/x/1/2/3", reason="yes")
 
 
@@ -190,7 +190,7 @@ async def test_a_value_in_a_list_filter_stays_inside_its_quotes(cluster: str, re
 
 async def test_waiting_that_takes_too_long_says_where_to_look(rerail: Rerail, scene: "Scene") -> None:
     incident = await scene.waiting(rerail)
-    with pytest.raises(NotYet, match="has not ended within 0.2 s; `rerail explain"):
+    with pytest.raises(NotYet, match=r"has not ended within 0.2 s; `rerail explain"):
         await rerail.wait(incident.id, timeout_s=0.2)
 
 
@@ -214,7 +214,7 @@ async def test_an_expired_incident_ends_with_nothing_done(rerail: Rerail, scene:
     scene.expires_s = 0.3
     incident = await rerail.remediate(scene.cluster, "41001", reason="why")
     assert (await rerail.wait(incident, timeout_s=20)).result is Result.EXPIRED
-    with pytest.raises(Refused, match="ended as expired: .*nobody decided"):
+    with pytest.raises(Refused, match=r"ended as expired: .*nobody decided"):
         await rerail.approve(incident, reason="yes")
 
 

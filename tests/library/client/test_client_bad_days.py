@@ -16,7 +16,7 @@ from rerail import names
 from rerail.client import DATA_CONVERTER, Rerail, connect
 from rerail.client.connection import load
 from rerail.client.line import Ended, Line, NoWorker
-from rerail.errors import Misconfigured, NotFound, Permanent, Refused, Unreachable
+from rerail.errors import Misconfigured, NotFound, Permanent, Refused, Unreachable, Unreadable
 from rerail.records import Result, Verb
 
 if TYPE_CHECKING:
@@ -44,30 +44,32 @@ def mute() -> Iterator[str]:
 
 async def test_a_server_that_is_not_there_is_one_sentence_at_once() -> None:
     began = time.monotonic()
-    with pytest.raises(Unreachable, match="can't be reached at 127.0.0.1:1: nothing listens there; start it, or say where it is"):
+    with pytest.raises(
+        Unreachable, match=r"can't be reached at 127.0.0.1:1: nothing listens there; start it, or say where it is"
+    ):
         await connect("127.0.0.1:1")
     assert time.monotonic() - began < 3
 
 
 async def test_a_server_that_says_nothing_is_given_up(mute: str) -> None:
-    with pytest.raises(Unreachable, match="no answer within 0.5 s"):
+    with pytest.raises(Unreachable, match=r"no answer within 0.5 s"):
         await connect(mute, timeout_s=0.5)
 
 
 async def test_a_host_without_a_name_is_told() -> None:
-    with pytest.raises(Unreachable, match="there is no host of that name"):
+    with pytest.raises(Unreachable, match=r"there is no host of that name"):
         await connect("no-such-host.invalid:7233")
 
 
 @pytest.mark.parametrize("address", ["localhost", "http://localhost:7233", "a b:1", "x\x1b[2J:1"])
 async def test_what_is_no_address_is_told_with_the_form(address: str) -> None:
-    with pytest.raises(Misconfigured, match="is no address of Temporal: write HOST:PORT") as refusal:
+    with pytest.raises(Misconfigured, match=r"is no address of Temporal: write HOST:PORT") as refusal:
         await connect(address)
     assert str(refusal.value).isprintable()
 
 
 async def test_a_certificate_that_nobody_trusts_and_a_missing_tls_are_told(server: WorkflowEnvironment) -> None:
-    with pytest.raises(Unreachable, match="it speaks no TLS, but the profile asks for it"):
+    with pytest.raises(Unreachable, match=r"it speaks no TLS, but the profile asks for it"):
         await connect(server.client.service_client.config.target_host, api_key="key-of-a-test")
 
 
@@ -103,15 +105,15 @@ def test_without_any_settings_it_is_temporals_own_default(profiles: Path, monkey
 
 
 def test_a_profile_or_file_that_is_missing_is_never_left_out_silently(profiles: Path, tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="Profile 'nope' not found"):
+    with pytest.raises(Misconfigured, match=r"Profile 'nope' not found"):
         load(None, None, "nope", None, None)
-    with pytest.raises(Misconfigured, match="there is no file .*none.toml"):
+    with pytest.raises(Misconfigured, match=r"there is no file .*none.toml"):
         load(None, None, None, str(tmp_path / "none.toml"), None)
 
 
 def test_a_broken_settings_file_is_told_without_its_secrets(profiles: Path) -> None:
     profiles.write_text('[profile.lab]\napi_key = "not-for-your-eyes\n')
-    with pytest.raises(Misconfigured, match="TOML parse error at line 2") as refusal:
+    with pytest.raises(Misconfigured, match=r"TOML parse error at line 2") as refusal:
         load(None, None, "lab", None, None)
     assert "not-for-your-eyes" not in str(refusal.value)
 
@@ -122,7 +124,7 @@ def test_a_broken_settings_file_is_told_without_its_secrets(profiles: Path) -> N
 async def test_a_namespace_that_is_not_there_is_told(server: WorkflowEnvironment) -> None:
     lost = await Rerail.connect(server.client.service_client.config.target_host, "no-such-namespace")
     for asking in (lost.pending(), lost.explain("remediate-job/a/1/2/3"), lost.pause("alpha", reason="why")):
-        with pytest.raises(Misconfigured, match="there is no namespace no-such-namespace at .*; name another by --namespace"):
+        with pytest.raises(Misconfigured, match=r"there is no namespace no-such-namespace at .*; name another by --namespace"):
             await asking
 
 
@@ -130,7 +132,7 @@ async def test_missing_search_attributes_are_told_with_who_creates_them() -> Non
     from tests.library.client.conftest import temporal
 
     async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal(), data_converter=DATA_CONVERTER) as bare:
-        with pytest.raises(Misconfigured, match="lacks rerail's search attributes .*`python -m workers control` creates them"):
+        with pytest.raises(Misconfigured, match=r"lacks rerail's search attributes .*`python -m workers control` creates them"):
             await Rerail(bare.client).pending()
 
 
@@ -139,7 +141,7 @@ async def test_being_shut_out_is_told(status: RPCStatusCode, server: WorkflowEnv
     async def shut_out() -> None:
         raise RPCError("Request unauthorized.", status, b"")
 
-    with pytest.raises(Misconfigured, match="does not let us into namespace default: Request unauthorized.; check the API key"):
+    with pytest.raises(Misconfigured, match=r"does not let us into namespace default: Request unauthorized.; check the API key"):
         await Line(server.client).call(shut_out)
 
 
@@ -180,7 +182,7 @@ async def test_without_workers_every_question_says_so(server: WorkflowEnvironmen
         quick.guard(scene.cluster),
         quick.approve(incident.id, reason="yes"),
     ):
-        with pytest.raises(NoWorker, match="no worker of rerail answers .*`python -m workers up` starts one"):
+        with pytest.raises(NoWorker, match=r"no worker of rerail answers .*`python -m workers up` starts one"):
             await asking
 
 
@@ -222,19 +224,28 @@ async def test_how_an_incident_ended_is_known_without_workers(
     await rerail.reject(incident.id, reason="no", by="bob")
     await rerail.wait(incident.id, timeout_s=20)
     await scene.down()
-    with pytest.raises(Refused, match="has ended at .* UTC as rejected: rejected by bob.*nothing was changed"):
+    with pytest.raises(Refused, match=r"has ended at .* UTC as rejected: rejected by bob.*nothing was changed"):
         await hasty(server).reject(incident.id, reason="yes")
     with pytest.raises(Ended):
         await rerail.line.signal(incident.id, names.APPROVE, {})
 
 
 async def test_a_workflow_of_another_release_is_told(server: WorkflowEnvironment, scene: "Scene", rerail: Rerail) -> None:
-    with pytest.raises(Misconfigured, match="speak another version of rerail"):
+    with pytest.raises(Misconfigured, match=r"speak another version of rerail"):
         await rerail.line.update(names.guard_cluster_id(scene.cluster), "no_such_message", {}, str)
-    with pytest.raises(Misconfigured, match="speak another version of rerail"):
+    with pytest.raises(Misconfigured, match=r"speak another version of rerail"):
         await rerail.line.query(names.guard_cluster_id(scene.cluster), "no_such_question", str)
-    with pytest.raises(Misconfigured, match="its answer can't be read"):
+    with pytest.raises(Misconfigured, match=r"its answer can't be read"):
         await rerail.line.query(names.guard_cluster_id(scene.cluster), names.GUARD_STATE, int)
+
+
+async def test_a_scheduler_that_nobody_reads_is_no_missing_job(
+    server: WorkflowEnvironment, scene: "Scene", rerail: Rerail
+) -> None:
+    await scene.down()
+    await scene.up(detect=False)
+    with pytest.raises(Unreadable, match=rf"nobody reads the scheduler of {scene.cluster} now; .*`python -m workers detect`"):
+        await rerail.watch(scene.cluster, "41001")
 
 
 # Gone in the middle
@@ -280,6 +291,6 @@ async def durable_server(port: int, file: Path) -> WorkflowEnvironment:
 
 
 async def test_a_closed_connection_of_a_lookup_is_no_missing_incident(server: WorkflowEnvironment) -> None:
-    with pytest.raises(NotFound, match="there is no remediate-job/nowhere/1/2/3, or not any more"):
+    with pytest.raises(NotFound, match=r"there is no remediate-job/nowhere/1/2/3, or not any more"):
         await Rerail(server.client).incident("remediate-job/nowhere/1/2/3")
     assert isinstance(server.client, Client)
