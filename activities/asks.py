@@ -32,15 +32,16 @@ class Place(Record):
 
     offset: int = 0
     fingerprint: str = ""
+    begin: int = 0
+    """Where this attempt's part begins: a log that is appended to holds earlier attempts too."""
 
 
 class FollowAsk(Record):
     """Which attempt to follow, from where on, and what its detectors know so far."""
 
     attempt: Attempt
-    place: Place = Place()
-    log_start: int = 0
-    """Offset at which this attempt's part of the log begins."""
+    places: dict[str, Place] = {}
+    """By the log's short name: `out`, and `err` where standard error goes elsewhere."""
     watched: Watched | None = None
     blind: bool = False
     """True when it was announced that the log can't be read."""
@@ -89,8 +90,8 @@ class Examined(Record):
 
     verdict: Verdict
     bundle: str
-    place: Place
-    """The end of the log when it was copied."""
+    places: dict[str, Place] = {}
+    """The ends of the logs when they were copied."""
     last_step: int | None = None
     checkpoint_step: int | None = None
 
@@ -155,7 +156,7 @@ class VerifyAsk(Record):
     run: str
     attempt: Attempt
     """The attempt that failed."""
-    place: Place = Place()
+    places: dict[str, Place] = {}
     last_step: int | None = None
     checkpoint_step: int | None = None
     banned: tuple[str, ...] = ()

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from activities.asks import Place
+from activities.tail import paths
 from rerail.errors import RerailError
 from rerail.ports import Hosts, Logs, Scheduler
 from rerail.records import Anomaly, Attempt, Job, Kind
@@ -45,23 +47,30 @@ class Bundle:
 
     folder: Path
     job: Job
-    log_end: int
+    ends: dict[str, Place]
+    """Where each log of the attempt ended: what comes after it is the next attempt's."""
+    missing: tuple[str, ...] = ()
+    """What could not be copied, and why."""
 
 
 def collect(sources: Sources, anomaly: Anomaly, folder: Path) -> Bundle:
     """Copy log, kernel logs, processes and the scheduler's record; what can't be read is left out and named in missing.json."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "job.log").unlink(missing_ok=True)  # of an earlier try that was cut off
     job = settled(sources.scheduler, anomaly)
     missing: dict[str, str] = {}
-    end = keep(missing, "job.log", lambda: copy_log(sources.logs, job.output, anomaly.log_start, folder / "job.log")) or 0
-    if job.error_output and job.error_output != job.output:
-        keep(missing, "job.err", lambda: copy_log(sources.logs, job.error_output, 0, folder / "job.err"))
+    ends: dict[str, Place] = {}
+    for name, path in paths(job).items():
+        copy = partial(copy_log, sources.logs, path, anomaly.begins.get(name, 0), folder / "job.log")
+        end = keep(missing, f"the log ({name})", copy)
+        if end is not None:
+            ends[name] = end
     for node in job.nodes:
-        keep(missing, f"dmesg/{node}.log", partial(copy_kernel_log, sources.hosts, node, anomaly.attempt, folder))
-    keep(missing, "processes.json", lambda: copy_processes(sources.scheduler, job, folder))
-    keep(missing, "scheduler.json", lambda: copy_record(sources.scheduler, job, folder))
+        keep(missing, f"the kernel log of {node}", partial(copy_kernel_log, sources.hosts, node, anomaly.attempt, folder))
+    keep(missing, "the processes", lambda: copy_processes(sources.scheduler, job, folder))
+    keep(missing, "the scheduler's record", lambda: copy_record(sources.scheduler, job, folder))
     write(folder / "missing.json", missing)
-    return Bundle(folder=folder, job=job, log_end=end)
+    return Bundle(folder=folder, job=job, ends=ends, missing=tuple(f"{what}: {why}" for what, why in missing.items()))
 
 
 def settled(scheduler: Scheduler, anomaly: Anomaly) -> Job:
@@ -84,22 +93,20 @@ def keep(missing: dict[str, str], name: str, copy: Callable[[], T]) -> T | None:
         return None
 
 
-def copy_log(logs: Logs, path: str, start: int, target: Path) -> int:
-    """Copy this attempt's part of the log: its head and its tail; returns the log's size."""
-    if not path:
-        return 0
+def copy_log(logs: Logs, path: str, begin: int, target: Path) -> Place:
+    """Append the log's head and tail to `target`; what lies between is told by a line in their place."""
     size = logs.read(path, 0, 0).size
-    start = start if start <= size else 0
-    spans = [(start, size)]
-    if size - start > LOG_HEAD + LOG_TAIL:
-        spans = [(start, start + LOG_HEAD), (size - LOG_TAIL, size)]
-    with target.open("wb") as out:
-        for begin, end in spans:
-            if begin != start:
-                out.write(b"\n[rerail: %d bytes in between were not copied]\n" % (begin - start - LOG_HEAD))
-            for offset in range(begin, end, PIECE):
+    begin = begin if begin <= size else 0
+    spans = [(begin, size)]
+    if size - begin > LOG_HEAD + LOG_TAIL:
+        spans = [(begin, begin + LOG_HEAD), (size - LOG_TAIL, size)]
+    with target.open("ab") as out:
+        for start, end in spans:
+            if start != begin:
+                out.write(b"\n[rerail: %d bytes in between were not copied]\n" % (start - begin - LOG_HEAD))
+            for offset in range(start, end, PIECE):
                 out.write(logs.read(path, offset, min(PIECE, end - offset)).data)
-    return size
+    return Place(offset=size, fingerprint=logs.fingerprint_at(path, size), begin=size)
 
 
 def copy_kernel_log(hosts: Hosts, node: str, attempt: Attempt, folder: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.asks import ExamineAsk, Examined, Place, ProposeAsk, Proposed, RecheckAsk, Rechecked
-from activities.evidence import Bundle, Sources, collect
+from activities.asks import ExamineAsk, Examined, ProposeAsk, Proposed, RecheckAsk, Rechecked
+from activities.evidence import Sources, collect
 from activities.pulse import pulse
 from activities.rows import row
 from policies.circumstances import Circumstances
@@ -22,7 +22,10 @@ from rerail.case import read_case
 from rerail.errors import Permanent
 from rerail.ports import Audit
 from rerail.readers import progress
-from rerail.records import Attempt, Facts, Mode, Record, RowKind, Verdict
+from rerail.records import Anomaly, Attempt, Facts, Kind, Mode, Record, RowKind, Verdict
+
+UNKNOWNS_MAX = 8
+"""Of a thousand nodes whose kernel logs can't be had, a few are enough to tell."""
 
 
 class Terms(Record):
@@ -64,14 +67,15 @@ class Judging:
         self.keep_detection(ask)
         with permanent_is_final():
             bundle = collect(sources, ask.anomaly, folder)
-        verdict = attribute(read_case(folder), hint=ask.anomaly.kind)
+        verdict = attribute(read_case(folder), hint=hint(ask.anomaly))
+        verdict = verdict.model_copy(update={"unknowns": (*verdict.unknowns, *bundle.missing)[:UNKNOWNS_MAX]})
         self.keep_verdict(ask, verdict)
         log = folder / "job.log"
         story = progress.summary(log.read_bytes() if log.exists() else b"")
         return Examined(
             verdict=verdict,
             bundle=str(folder),
-            place=end_of_log(sources, bundle),
+            places=bundle.ends,
             last_step=latest(ask.anomaly.last_step, story.highest_step),
             checkpoint_step=latest(ask.anomaly.checkpoint_step, *story.checkpoints),
         )
@@ -138,11 +142,9 @@ class Judging:
         self.audit.append(row(ask.run, step, RowKind.VERDICT, attempt, text, body=body))
 
 
-def end_of_log(sources: Sources, bundle: Bundle) -> Place:
-    """Where the failed attempt's log ended: what comes after it is the next attempt's."""
-    path = bundle.job.output
-    fingerprint = sources.logs.fingerprint_at(path, bundle.log_end) if path and bundle.log_end else ""
-    return Place(offset=bundle.log_end, fingerprint=fingerprint)
+def hint(anomaly: Anomaly) -> Kind | None:
+    """What the detector saw; a person's request says nothing of it."""
+    return None if anomaly.kind is Kind.NONE else anomaly.kind
 
 
 def latest(*steps: int | None) -> int | None:

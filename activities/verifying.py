@@ -11,13 +11,11 @@ from activities.asks import Place, Verified, VerifyAsk
 from activities.evidence import Sources
 from activities.judging import permanent_is_final
 from activities.pulse import pulse
+from activities.tail import Tails
 from activities.view import ClusterView
 from rerail.errors import Transient
-from rerail.ports import Logs
 from rerail.readers import progress
 from rerail.records import Job, JobState, Record
-
-CHUNK = 1 << 20
 
 QUEUE_PATIENCE_S = 24 * 3600.0
 """How long a restarted job may wait in the queue: a day, as a full cluster is no failure of the recovery."""
@@ -26,7 +24,7 @@ QUEUE_PATIENCE_S = 24 * 3600.0
 class Proof(Record):
     """What was seen so far; rides in the heartbeats."""
 
-    place: Place
+    places: dict[str, Place] = {}
     running_at: datetime | None = None
     nodes: tuple[str, ...] = ()
     resumed_step: int | None = None
@@ -45,8 +43,8 @@ class Verifying:
         """Follow the new attempt; a durable place and heartbeats make it safe to be killed anywhere."""
         cluster = ask.attempt.job.cluster
         details = activity.info().heartbeat_details
-        proof = Proof.model_validate(details[0]) if details else Proof(place=ask.place)
-        verifier = Verifier(ask, self.views[cluster], self.sources[cluster].logs, proof)
+        proof = Proof.model_validate(details[0]) if details else Proof(places=ask.places)
+        verifier = Verifier(ask, self.views[cluster], Tails(self.sources[cluster].logs, proof.places), proof)
         with permanent_is_final():
             async with pulse(lambda: verifier.proof):
                 while (verified := await verifier.look()) is None:
@@ -60,7 +58,7 @@ class Verifier:
 
     ask: VerifyAsk
     view: ClusterView
-    logs: Logs
+    tails: Tails
     proof: Proof
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -82,28 +80,13 @@ class Verifier:
     async def read(self, job: Job) -> None:
         """What the new attempt's log has gained. What is written while it waits is the end of the attempt that failed."""
         if job.state is JobState.PENDING:
-            if job.output:
-                await asyncio.to_thread(self.skip_to_end, job.output)
-            return
-        if self.proof.running_at is None:
-            self.note(running_at=job.started_at or datetime.now(UTC), nodes=job.nodes)
-        more = bool(job.output)
-        while more:
-            story, more = await asyncio.to_thread(self.next_progress, job.output)
-            self.take(story)
-
-    def next_progress(self, path: str) -> tuple[progress.Story, bool]:
-        place = self.proof.place
-        chunk = self.logs.read(path, place.offset, CHUNK, place.fingerprint)
-        cut = chunk.data.rfind(b"\n") + 1 or (len(chunk.data) if len(chunk.data) >= CHUNK else 0)
-        if cut or chunk.replaced:
-            end = chunk.start + cut
-            self.note(place=Place(offset=end, fingerprint=self.logs.fingerprint_at(path, end)))
-        return progress.summary(chunk.data[:cut]), cut > 0 and chunk.end < chunk.size
-
-    def skip_to_end(self, path: str) -> None:
-        chunk = self.logs.read(path, self.proof.place.offset, 0, self.proof.place.fingerprint)
-        self.note(place=Place(offset=chunk.size, fingerprint=self.logs.fingerprint_at(path, chunk.size)))
+            await self.tails.skip_to_end(job)
+        else:
+            if self.proof.running_at is None:
+                self.note(running_at=job.started_at or datetime.now(UTC), nodes=job.nodes)
+            async for lines in self.tails.gained(job):
+                self.take(progress.summary(lines))
+        self.note(places=dict(self.tails.places))
 
     def take(self, story: progress.Story) -> None:
         if story.resumed_step is not None:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.asks import FindAsk, FollowAsk, Followed, Place, Seen, Survey, SurveyAsk
+from activities.asks import FindAsk, FollowAsk, Followed, Seen, Survey, SurveyAsk
 from activities.pulse import pulse
 from activities.scope import Scope
+from activities.tail import Tails
 from activities.view import ClusterView
 from rerail import detectors
 from rerail.detectors import Symptom
@@ -24,9 +25,6 @@ BLIND_AFTER = timedelta(seconds=15)
 
 SURVEY_FOR = timedelta(minutes=10)
 """A survey comes back at the latest after this, so that its workflow shows a fresh reading."""
-
-CHUNK = 1 << 20
-"""Bytes of a log read at once; what is longer comes in the next round at once."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class Follower:
 
     def __init__(self, view: ClusterView, logs: Logs, ask: FollowAsk, floor_s: float | None = None) -> None:
         self.view = view
-        self.logs = logs
+        self.tails = Tails(logs, ask.places)
         self.at = ask
         self.watched = ask.watched or detectors.begin(datetime.now(UTC), floor_s)
         self.failing_since: datetime | None = None
@@ -127,7 +125,7 @@ class Follower:
     @property
     def position(self) -> FollowAsk:
         """Where to go on from."""
-        return self.at.model_copy(update={"watched": self.watched})
+        return self.at.model_copy(update={"watched": self.watched, "places": dict(self.tails.places)})
 
     async def look(self) -> Followed | None:
         """One look at scheduler and log: what has to be done about it, else None."""
@@ -148,7 +146,7 @@ class Follower:
         symptoms: tuple[Symptom, ...] = ()
         turned: Followed | None = None
         try:
-            symptoms = await self.read_log(job, now)
+            symptoms = await self.read_logs(job, now)
             turned = self.sees_again(now)
         except RerailError as error:
             turned = self.cannot_see(error, now)
@@ -159,41 +157,16 @@ class Follower:
             return self.came_back(Seen.ENDED, now, why=f"the job is {job.state}")
         return turned
 
-    async def read_log(self, job: Job, now: datetime) -> tuple[Symptom, ...]:
-        """Feed what the log has gained, whole lines at a time.
-
-        What is written while the job waits is the end of its last attempt.
-        """
+    async def read_logs(self, job: Job, now: datetime) -> tuple[Symptom, ...]:
+        """Feed what the logs have gained. What is written while the job waits is the end of its last attempt."""
+        if job.state is JobState.PENDING:
+            await self.tails.skip_to_end(job)
+            return ()
         found: tuple[Symptom, ...] = ()
-        more = bool(job.output)
-        if job.output and job.state is JobState.PENDING:
-            await asyncio.to_thread(self.skip_to_end, job.output)
-            more = False
-        while more:
-            lines, more = await asyncio.to_thread(self.next_lines, job.output)
-            if lines:
-                self.watched, symptoms = detectors.read_lines(self.watched, lines, now)
-                found += symptoms
+        async for lines in self.tails.gained(job):
+            self.watched, symptoms = detectors.read_lines(self.watched, lines, now)
+            found += symptoms
         return found
-
-    def next_lines(self, path: str) -> tuple[bytes, bool]:
-        """The next whole lines and whether there may be more of them; moves the place."""
-        chunk = self.logs.read(path, self.at.place.offset, CHUNK, self.at.place.fingerprint)
-        cut = chunk.data.rfind(b"\n") + 1
-        if cut == 0 and len(chunk.data) >= CHUNK:
-            cut = len(chunk.data)  # a line longer than a chunk: judge it in pieces rather than never
-        if cut or chunk.replaced:
-            self.move(path, chunk.start + cut, 0 if chunk.replaced else self.at.log_start)
-        return chunk.data[:cut], cut > 0 and chunk.end < chunk.size
-
-    def skip_to_end(self, path: str) -> None:
-        chunk = self.logs.read(path, self.at.place.offset, 0, self.at.place.fingerprint)
-        if chunk.size != self.at.place.offset or chunk.replaced:
-            self.move(path, chunk.size, chunk.size)
-
-    def move(self, path: str, offset: int, log_start: int) -> None:
-        place = Place(offset=offset, fingerprint=self.logs.fingerprint_at(path, offset))
-        self.at = self.at.model_copy(update={"place": place, "log_start": log_start})
 
     def cannot_see(self, error: RerailError, now: datetime) -> Followed | None:
         """Silence while we were blind is nobody's hang; blindness that lasts is announced once."""

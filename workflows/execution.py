@@ -113,7 +113,7 @@ class Execution:
         ask = VerifyAsk(
             run=chronicle.run,
             attempt=chronicle.attempt,
-            place=examined.place,
+            places=examined.places,
             last_step=examined.last_step,
             checkpoint_step=examined.checkpoint_step,
             banned=plan.excluded,

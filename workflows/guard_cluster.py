@@ -16,6 +16,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.sentence import say
 
 
+REMEMBERED_MAX = 500
+"""Grants and isolations that are carried on: weeks of them at the worst rate seen, and far below a payload's limit."""
+
+
 @workflow.defn(name=names.GUARD_CLUSTER)
 class GuardCluster:
     """Grants or refuses isolation, and holds the pause. Its state rides over continue-as-new."""
@@ -37,10 +41,11 @@ class GuardCluster:
         if known:
             return known
         grant = judge(ask, self.state, workflow.now())
-        changes: dict[str, Any] = {"grants": {**self.state.grants, ask.incident: grant}}
+        grants = [*self.state.grants.items(), (ask.incident, grant)][-REMEMBERED_MAX:]
+        changes: dict[str, Any] = {"grants": dict(grants)}
         if grant.granted:
             new = tuple(Isolation(node=n, incident=ask.incident, job=ask.job, since=workflow.now()) for n in ask.nodes)
-            changes["isolations"] = self.state.isolations + new
+            changes["isolations"] = (*self.state.isolations, *new)[-REMEMBERED_MAX:]
         self.keep(**changes)
         return grant
 

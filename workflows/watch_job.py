@@ -57,8 +57,8 @@ class WatchJob:
                 )
                 await self.open_incident(self.anomaly(seen_at=followed.time, **fields))
         elif followed.seen is Seen.NEXT_ATTEMPT:
-            place = followed.at.place
-            self.follow = FollowAsk(attempt=followed.at.attempt, place=place, log_start=place.offset)
+            places = {name: place.model_copy(update={"begin": place.offset}) for name, place in followed.at.places.items()}
+            self.follow = FollowAsk(attempt=followed.at.attempt, places=places)
             self.keep(attempt=followed.at.attempt)
         else:
             await self.tell_sight(followed)
@@ -68,7 +68,8 @@ class WatchJob:
         """The next anomaly of this attempt; its id is the same however often its report is tried."""
         self.keep(anomalies=self.state.anomalies + 1)
         attempt = self.follow.attempt
-        return Anomaly(id=f"{attempt}#{self.state.anomalies}", attempt=attempt, log_start=self.follow.log_start, **fields)
+        begins = {name: place.begin for name, place in self.follow.places.items() if place.begin}
+        return Anomaly(id=f"{attempt}#{self.state.anomalies}", attempt=attempt, begins=begins, **fields)
 
     async def open_incident(self, anomaly: Anomaly) -> Opened:
         """Its incident, opened or joined; the one that is open then is remembered."""
@@ -123,10 +124,9 @@ class WatchJob:
         begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=kind, profile=TELL)
 
     async def end(self, why: str) -> str:
-        """Once no incident of the job is open any more."""
+        """An incident that is still open ends by itself."""
         self.last = why
         self.show()
-        await workflow.wait_condition(lambda: not self.state.incident)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return why
 

@@ -39,7 +39,7 @@ class Doom(Interceptor, WorkerInterceptor):
             rest.replace(self.points)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         return DoomedActivity(next, self)
 
 
@@ -48,7 +48,7 @@ class DoomedActivity(ActivityInboundInterceptor):
         super().__init__(inner)
         self.doom = doom
 
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         name = input.fn.__name__
         self.doom.reach(f"{name}:before")
         result = await super().execute_activity(input)

@@ -19,7 +19,7 @@ SlurmUser=slurm
 SlurmctldPort={ctld_port}
 SlurmdPort={slurmd_port}
 AuthType=auth/munge
-AuthInfo=socket={run}/munge/munge.sock,cred_expire=5
+AuthInfo=socket={run}/munge/munge.sock,cred_expire=40
 CredType=cred/munge
 StateSaveLocation={root}/state
 SlurmdSpoolDir={root}/spool/%n

@@ -23,8 +23,8 @@ class Anomaly(Record):
     last_step: int | None = None
     """The highest training step seen in this attempt."""
     checkpoint_step: int | None = None
-    log_start: int = 0
-    """Where this attempt's part of the log begins, in bytes: a log that is appended to holds earlier attempts too."""
+    begins: dict[str, int] = {}
+    """Where this attempt's part of each log begins, in bytes, where that is not 0: a log may hold earlier attempts too."""
     ranks: tuple[int, ...] = ()
     """Ranks that the detector itself can point at."""
     requested_by: str = ""
