@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from demo.timeline import blame
+from demo.timeline import DONE, blame
 from rerail.records import Excerpt, Incident, Plan, Role, Stage, StepKind, Verdict
 
 EVIDENCE_MAX = 6
@@ -29,7 +29,7 @@ def news(incident: Incident) -> Iterator[News]:
         yield News(f"plan {plan.id}", proposed(plan), tuple(steps(plan)))
     if incident.decided:
         said = incident.decided.decision
-        yield News("decided", f"{said.verdict} by {said.by} (by {incident.decided.way}): {said.reason}")
+        yield News("decided", f"{DONE[said.verdict].capitalize()} by {said.by} (by {incident.decided.way}): {said.reason}")
     for note in incident.notes:
         yield News(f"note {note}", f"Note: {note}")
     if incident.stage is Stage.ACTING:

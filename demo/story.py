@@ -1,13 +1,14 @@
 """The story: a job trains, a fault meets it, rerail notices, says why, proposes, a person answers, and training goes on."""
 
 import asyncio
-import getpass
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
 
 from adapters.schedulers.local import LocalScheduler
 from demo import links
@@ -21,6 +22,7 @@ from demo.terminal import Gone, Terminal
 from demo.timeline import differences, timeline
 from rerail import names
 from rerail.client import Rerail, connect
+from rerail.client.rerail import login
 from rerail.errors import Refused, Transient
 from rerail.records import Incident, JobState, Plan, Result, Stage, Verb
 
@@ -87,7 +89,7 @@ class Story:
 
     async def try_to_connect(self) -> Client | None:
         try:
-            return await connect(self.ready.address, links.NAMESPACE, identity=f"{getpass.getuser()} in make demo", timeout_s=2.0)
+            return await connect(self.ready.address, links.NAMESPACE, identity=f"{self.person()} in make demo", timeout_s=2.0)
         except Transient:
             return None
 
@@ -159,11 +161,12 @@ class Story:
     async def next_incident(self) -> "WorkflowHandle[object, object] | None":
         """The first incident of the job that was not told yet."""
         query = f"WorkflowType='{names.REMEDIATE_JOB}' AND {names.SA_JOB}='{self.training.job_id}'"
-        async for found in self.client.list_workflows(query):
-            if found.id not in self.known:
-                self.known.add(found.id)
-                self.told.clear()
-                return self.client.get_workflow_handle(found.id, run_id=found.run_id)
+        with contextlib.suppress(RPCError):  # a server that is busy is asked again
+            async for found in self.client.list_workflows(query):
+                if found.id not in self.known:
+                    self.known.add(found.id)
+                    self.told.clear()
+                    return self.client.get_workflow_handle(found.id, run_id=found.run_id)
         return None
 
     async def follow(self, handle: "WorkflowHandle[object, object]") -> Incident:
@@ -246,10 +249,14 @@ class Story:
         while said not in ("a", "approve", "r", "reject"):
             said = (await terminal.ask("           Approve or reject? [a/r]")).lower()
         verb = Verb.APPROVE if said.startswith("a") else Verb.REJECT
-        name = getpass.getuser()
+        name = self.person()
         by = await terminal.ask_until(f"           Your name [{name}]:", name)
         reason = await terminal.ask_until("           Why?")
         await self.decide(incident, plan, verb, reason, by)
+
+    def person(self) -> str:
+        """The login name, where the system has one."""
+        return login() or "someone"
 
     async def decide(self, incident: Incident, plan: Plan, verb: Verb, reason: str, by: str) -> None:
         give = self.rerail.approve if verb is Verb.APPROVE else self.rerail.reject

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from demo.faults import Expected, Hit, Scene
-from rerail.records import Incident, Job, Outcome, Plan, Result, Stage, Verdict
+from rerail.records import Incident, Job, Outcome, Plan, Result, Stage, Verb, Verdict
+
+DONE = {Verb.APPROVE: "approved", Verb.REJECT: "rejected"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def marks(incident: Incident) -> list[tuple[datetime, str]]:
     words = {
         "detected": f"detected: {incident.anomaly.kind}",
         "verdict": f"verdict: {blame(verdict)}" if verdict else "verdict",
-        "decided": f"{decided.decision.verdict} by {decided.decision.by}" if decided else "decided",
+        "decided": f"{DONE[decided.decision.verdict]} by {decided.decision.by}" if decided else "decided",
         "accepted": "stopped, as approved" if stops else "action accepted by the scheduler",
         "running": f"running again{where}",
         "past": f"past the failed step {outcome.failed_step}: training is at step {outcome.passed_step}",
