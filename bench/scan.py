@@ -24,9 +24,9 @@ from rerail.signatures.engine import installed, plain
 
 OUT = Path(__file__).parent / "out" / "scan.json"
 SEED = 20261201
-SHARES = {"healthy": 0.001, "failing": 0.1}
-"""Share of lines that a signature hits: a long healthy run with a line of any family now and then, and a log a tenth of which are
-the echoes of one failure."""
+SHARES = {"healthy": 0.001, "failing": 0.03}
+"""Share of lines that a signature hits: a long healthy run with a line of any family now and then, and a log of which one line in
+thirty is an echo of one failure."""
 ECHOES = ("torch.", "nccl.", "slurm.")
 TAILED_JOBS, LINES_PER_SECOND = 1000, 20
 """A busy cluster: every job prints this much, and each is looked at once a second."""
@@ -41,7 +41,7 @@ HEALTHY = (
     "gpu-{m:04}:21603:21603 [{s}] NCCL INFO Channel {m:02}/16 : {s}[0] -> {h}[1] via P2P/CUMEM/read",
     "  9%|#         | {n}/9375 [{m:02}:{s:02}<8:50:47,  3.34s/it, loss={l:.3f}, lr=2e-5]",
     "0: [2026-12-01 {h:02}:{m:02}:{s:02},932][rank 2][INFO] step={n} loss={l:.4f} grad_norm=0.61 compute_s=0.250 step_s=0.287",
-    "[default5]:INFO:megatron.core.utils:[2025-06-03 08:17:44] | MnRtt/Rnk: {t:.2f}ms/7 | MxRtt/Rnk: {t:.2f}ms/30 | MxTmp: 64C/{s}",
+    "[default5]:INFO:megatron.core.utils:[2025-06-03 08:17:44] | MnRtt: {t:.2f}ms/7 | MxRtt/Rnk: {t:.2f}ms/30 | MxTmp: 64C/{s}",
     "{{'loss': {l:.4f}, 'grad_norm': 0.81, 'learning_rate': 1.9e-05, 'epoch': {s}.{m}}}",
 )
 

@@ -109,7 +109,7 @@ class HyperscanEngine:
         start = end = -1
         rows: set[int] = set()
         for at, row in finds:
-            if at > end:
+            if at - 1 > end:  # the last byte decides: a match that took the newline along belongs to the line before
                 yield from self._true(piece, start, end, rows)
                 start, end = line_bounds(piece, max(at - 1, 0))
                 rows = set()

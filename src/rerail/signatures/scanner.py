@@ -115,7 +115,7 @@ def named(row: Signature, line: bytes) -> dict[str, str]:
     found = compiled(row.pattern).search(line)
     if not found:
         return {}
-    return {name: text.decode("latin-1") for name, text in found.groupdict().items() if text}
+    return {str(name, "ascii"): str(text, "latin-1") for name, text in found.groupdict().items() if text}
 
 
 def loudest(rows: Sequence[Signature]) -> Signature | None:

@@ -79,20 +79,22 @@ def _row(path: Path, node: yaml.Node) -> Signature:
 def _fields(path: Path, node: yaml.Node) -> dict[str, Any]:
     if not isinstance(node, yaml.MappingNode):
         raise _refusal(path, node, "expected a mapping")
-    loaded = _construct(node)
-    strange = [key for key in loaded if key not in KEYS]
+    loaded = _construct(path, node)
+    strange = [str(key)[:40] for key in loaded if key not in KEYS]
     missing = [key for key in NEEDED if key not in loaded]
     if strange or missing:
-        said = [f"unknown {', '.join(map(repr, strange))}"] if strange else []
+        said = [f"unknown {', '.join(map(repr, strange[:5]))}"] if strange else []
         raise _refusal(path, node, "; ".join(said + ([f"missing {', '.join(missing)}"] if missing else [])))
     return loaded
 
 
-def _construct(node: yaml.Node) -> dict[str, Any]:
+def _construct(path: Path, node: yaml.MappingNode) -> dict[str, Any]:
     loader = yaml.SafeLoader("")
     try:
         made: dict[str, Any] = loader.construct_document(node)
         return made
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise _refusal(path, node, f"not plain values: {' '.join(str(error).split())[:200]}") from error
     finally:
         loader.dispose()
 

@@ -221,7 +221,7 @@ ROWS: tuple[Signature, ...] = (
         "source_line",
         HARMLESS,
         "source_line",
-        r"\braise [A-Z][A-Za-z0-9_.]*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)?\b|\braise [a-z_.]+\.[A-Z]|\b(?:logger|logging|log|warnings|_logger|LOG)\.(?:error|warning|warn|critical|exception|info|debug)\(|\bexcept (?:\(|[A-Z])[A-Za-z0-9_., ]*(?: as [a-z_]+)?\)?:",
+        r"\braise [A-Z][A-Za-z0-9_.]*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)?\b|\braise [a-z_.]+\.[A-Z]|\b(?:logger|logging|log|warnings|_logger|LOG)\.(?:error|warning|warn|critical|exception|info|debug)\(|\bexcept (?:\(|[A-Z])[A-Za-z0-9_., ]*\)?(?: as [a-z_]+)?:",
         "A line of source that a traceback or a listing quotes.",
         '3: [rank3]:     if step == a.raise_at: raise RuntimeError("CUDA error: an illegal memory access was encountered")',
         "    raise RendezvousTimeoutError",

@@ -250,7 +250,7 @@ ROWS: tuple[Signature, ...] = (
         ECHO,
         "killed_unknown",
         r"Signal (?P<signal>[0-9]+) \(SIG[A-Z0-9]+\) received by PID (?P<pid>[0-9]+)",
-        "A worker ended by a signal: who sent it?",
+        "A worker ended by a signal: find out who sent it.",
         "  traceback : Signal 9 (SIGKILL) received by PID 61344",
     ),
     _row(
