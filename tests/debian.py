@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 LOCK = Path(tempfile.gettempdir()) / "rerail-tests-apt.lock"
@@ -36,11 +36,12 @@ def ensure(programs: Mapping[str, str]) -> str:
     if not missing(programs):
         return ""
     if why := hindrance():
-        return f"{told(missing(programs))} not there and {why}; run `{command(programs)}`"
+        return f"{told(missing(programs))} missing, and {why}; run `{command(programs)}`"
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if left := missing(programs):
-            _install(left) or (_apt("update") and _install(left))
+        if missing(programs) and not _install(programs):
+            _apt("update")
+            _install(programs)
     if left := missing(programs):
         return f"{told(left)} could not be installed; run `{command(programs)}` and read what apt-get says"
     return ""
@@ -70,7 +71,8 @@ def command(programs: Mapping[str, str]) -> str:
     return f"sudo apt-get install -y --no-install-recommends {' '.join(programs)}"
 
 
-def _install(packages: tuple[str, ...]) -> bool:
+def _install(packages: Iterable[str]) -> bool:
+    """All of them: those that bring no program of their own too."""
     return _apt("install", "-y", "--no-install-recommends", *packages)
 
 

@@ -42,7 +42,7 @@ def incident_page(incident: Incident) -> str:
         parts.append(how_to_answer(incident))
     parts += [decided(incident), noted(incident)]
     if incident.bundle:
-        parts.append(f"The evidence was copied; judge it again with `rerail diagnose`:\n{code(incident.bundle)}")
+        parts.append(f"The evidence was copied to `{plain(incident.bundle)}`; `rerail diagnose FOLDER` judges it again.")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -9,6 +9,8 @@ from playwright.async_api import FrameLocator, Locator, Page, expect
 DETAILS = "#user-metadata-current-details"
 SUMMARY = "#user-metadata-summary"
 EDITOR = ".cm-content"
+TALL = 2200
+"""Pixels: the page scrolls inside itself, so a picture shows no more than the window does."""
 WITHIN_S = 90.0
 """A list that doesn't show what it should within this fails the test."""
 REFRESH_MS = 1000
@@ -135,10 +137,13 @@ class Operator:
     def role(self, role: str, text: str) -> Locator:
         return self.page.locator(f"{role}:visible, [role={role}]:visible").filter(has_text=text).first
 
-    async def looks(self, name: str) -> None:
-        """A picture of what is there now, for people who want to see it; the current details in full."""
+    async def looks(self, name: str, *, at_all_of_it: bool = False) -> None:
+        """A picture of what is there now, for people who want to see it; at the whole page through a taller window."""
         self.seen += 1
-        if self.shots:
-            await self.page.screenshot(path=self.shots / f"{self.seen:02}-{name}.png")
-            if await self.page.locator(DETAILS).is_visible():
-                await self.page.locator(DETAILS).screenshot(path=self.shots / f"{self.seen:02}-{name}-details.png")
+        screen = self.page.viewport_size
+        if not self.shots or not screen:
+            return
+        if at_all_of_it:
+            await self.page.set_viewport_size({"width": screen["width"], "height": TALL})
+        await self.page.screenshot(path=self.shots / f"{self.seen:02}-{name}.png")
+        await self.page.set_viewport_size(screen)

@@ -76,7 +76,7 @@ async def read_the_proposal(operator: Operator, job_id: str, node: str) -> str:
         "Request Cancellation means reject",
     )
     assert await operator.reads_summary() == f"crash of job {job_id}, attempt 1"
-    await operator.looks("proposal")
+    await operator.looks("proposal", at_all_of_it=True)
     return await operator.copies('"verdict"')
 
 
@@ -112,7 +112,7 @@ async def see_the_end(operator: Operator, node: str) -> None:
     text = await operator.reads("closed, recovered", "past the failed step", f"approve by {NAME}", REASON)
     assert "Your answer" not in text
     assert node in text
-    await operator.looks("recovered")
+    await operator.looks("recovered", at_all_of_it=True)
 
 
 # In what is kept

@@ -36,7 +36,7 @@ def main() -> int:
     if asked.verb == "install":
         return _install(asked.accounting)
     if why := packages.hindrance():
-        print(f"the Slurm testbed {why}", file=sys.stderr)
+        print(f"the Slurm testbed: {why}", file=sys.stderr)
         return 2
     try:
         return _do(asked)

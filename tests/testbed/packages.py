@@ -2,11 +2,11 @@
 
 import fcntl
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests import debian
 
 SLURM = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge", "openssh-server")
 ACCOUNTING = ("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server-core", "mariadb-client-core")
@@ -39,44 +39,15 @@ def alone() -> Iterator[None]:
         yield
 
 
-def missing(packages: Sequence[str]) -> tuple[str, ...]:
-    """Those whose program isn't there. Quick: no package tool is asked."""
-    return tuple(name for name in packages if _PROGRAMS[name] and not Path(_PROGRAMS[name]).exists())
-
-
 def hindrance() -> str:
-    """Why nothing can be installed or started here; empty when it can."""
+    """Why no cluster can be started here; empty when it can."""
     if os.geteuid() != 0:
         return "needs root"
-    if not shutil.which("apt-get"):
-        return "needs Debian or Ubuntu (apt-get)"
-    return ""
+    return debian.hindrance()
 
 
 def ensure(packages: Sequence[str]) -> str:
     """Install what is missing; empty when all is there, else one sentence that says why not and what to type."""
     if why := hindrance():
-        return f"the Slurm testbed {why}; run `{INSTALL_COMMAND}` there"
-    if not missing(packages):
-        return ""
-    with alone():
-        if missing(packages) and not _apt_install(packages):
-            _apt("update")
-            _apt_install(packages)
-    if left := missing(packages):
-        return f"packages {', '.join(left)} could not be installed; run `{INSTALL_COMMAND}` and read what apt-get says"
-    return ""
-
-
-def _apt_install(packages: Sequence[str]) -> bool:
-    return _apt("install", "-y", "--no-install-recommends", *packages)
-
-
-def _apt(*words: str) -> bool:
-    """One apt-get call; True when it went well. Another apt may hold the lock: wait for it."""
-    argv = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=600", *words]
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(done.stderr[-2000:])
-    return done.returncode == 0
+        return f"the Slurm testbed: {why}; run `{INSTALL_COMMAND}` there"
+    return debian.ensure({name: _PROGRAMS[name] for name in packages})
