@@ -6,6 +6,7 @@ import logging
 import sys
 from pathlib import Path
 
+from rerail.cli import leave
 from rerail.errors import Misconfigured, RerailError
 from workers import audit, doctor
 from workers.assembly import scheduler
@@ -77,4 +78,4 @@ def quiet(verbose: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
