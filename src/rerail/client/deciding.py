@@ -8,6 +8,12 @@ from rerail.client.past import ending, ending_without_worker, plan_on_record
 from rerail.errors import NotFound, Refused, Unreachable
 from rerail.records import Decision, Stage, Verb
 
+UNSENT = "Nothing was sent; `--signal` (fallback=True) leaves the decision with Temporal until a worker returns"
+UNTAKEN = (
+    "The decision is not taken yet: Temporal may still hand it over when a worker returns, but may lose it; "
+    "`--signal` (fallback=True) leaves it there safely"
+)
+
 
 class Desk:
     """Where decisions are handed in."""
@@ -18,13 +24,15 @@ class Desk:
 
     async def decide(self, incident: str, decision: Decision, *, fallback: bool) -> Answer:
         """Taken, or refused with a sentence. With `fallback` it is left as a signal when no worker answers."""
+        sent = False
         try:
             if (decision.verdict is Verb.APPROVE and not decision.plan) or fallback:
                 decision = await self.bound(decision, incident)
+            sent = True
             text = await self.line.update(incident, names.DECIDE, decision, str)
         except NoWorker as silence:
             if not fallback:
-                raise NoWorker(without_fallback(str(silence))) from None
+                raise NoWorker(f"{silence}. {UNTAKEN if sent else UNSENT}") from None
             return await self.leave_signal(decision, incident)
         except Ended:
             raise await self.ended(incident) from None
@@ -39,8 +47,10 @@ class Desk:
         state = await self.lookup.ask(incident)
         if state.stage is Stage.CLOSED:
             raise Ended(ending(state))
-        if decision.plan or decision.verdict is Verb.REJECT or state.plan is None:
+        if decision.plan or decision.verdict is Verb.REJECT:
             return decision
+        if state.plan is None:
+            raise Refused(f"nothing is proposed yet: the incident is {state.stage.replace('_', ' ')}")
         return decision.model_copy(update={"plan": state.plan.id})
 
     async def leave_signal(self, decision: Decision, incident: str) -> Answer:
@@ -68,10 +78,3 @@ class Desk:
         except Unreachable:
             how = await self.line.call(lambda: ending_without_worker(self.line.client, incident))
         return Refused(f"{how}; nothing was changed")
-
-
-def without_fallback(silence: str) -> str:
-    return (
-        f"{silence}. The decision is not taken yet: Temporal may still hand it over when a worker returns, but may lose it; "
-        "`--signal` (fallback=True) leaves it there safely"
-    )

@@ -72,8 +72,8 @@ class Lookup:
         if not found:
             await asyncio.sleep(LAG_S)
             found = await self.line.list(query, LIST_MAX)
-        if not found and cluster and cluster not in await self.known_clusters():
-            raise await self.no_cluster(cluster)
+        if not found:
+            await self.refuse_unknown(cluster)
         return choose(found, job)
 
     async def known(self, what: str, asking: Awaitable[T]) -> T:
@@ -91,6 +91,14 @@ class Lookup:
             if type(error) not in (NotFound, Ended):  # no such job: the cluster is there
                 raise
             raise await self.no_cluster(cluster) from error
+
+    async def refuse_unknown(self, cluster: str | None) -> None:
+        """NotFound for a cluster that nobody watches: an empty list of it would look like good news."""
+        if not cluster or cluster in await self.known_clusters():
+            return
+        await asyncio.sleep(LAG_S)
+        if cluster not in await self.known_clusters():
+            raise await self.no_cluster(cluster)
 
     async def no_cluster(self, cluster: str) -> NotFound:
         known = await self.known_clusters()

@@ -128,6 +128,8 @@ class Rerail:
         """What waits for a person, the longest wait first. `unread` hears of each that could not be asked."""
         waiting = {"ExecutionStatus": RUNNING, names.SA_STAGE: Stage.AWAITING_APPROVAL.value, names.SA_CLUSTER: cluster}
         found = await self.line.list(where(Sort.INCIDENT, **waiting), LIST_MAX)
+        if not found:
+            await self.lookup.refuse_unknown(cluster)
         asked = await self.lookup.ask_all((one.id for one in found), unread)
         still = [i for i in asked if i.stage is Stage.AWAITING_APPROVAL and i.decided is None]  # the list may lag behind
         return sorted(still, key=lambda i: i.waiting_since or i.anomaly.seen_at)
@@ -143,6 +145,8 @@ class Rerail:
         """Incidents, open ones first, then the last closed ones."""
         query = where(Sort.INCIDENT, **{names.SA_CLUSTER: cluster, names.SA_JOB: job_id})
         found = await self.line.list(query, min(most, LIST_MAX))
+        if not found:
+            await self.lookup.refuse_unknown(cluster)
         return await self.lookup.ask_all(dict.fromkeys(one.id for one in found), unread)
 
     async def incident(self, what: str, cluster: str | None = None) -> Incident:

@@ -227,9 +227,9 @@ async def beat() -> None:
         await asyncio.sleep(1)
 
 
-async def until(ask: Callable[[], Awaitable[T | None]]) -> T:
-    """The first answer that is not None; fails after WITHIN_S."""
-    async with asyncio.timeout(WITHIN_S):
+async def until(ask: Callable[[], Awaitable[T | None]], within_s: float = WITHIN_S) -> T:
+    """The first answer that is not None; fails when there is none in time."""
+    async with asyncio.timeout(within_s):
         while (answer := await ask()) is None:
             await asyncio.sleep(0.05)
         return answer
@@ -243,11 +243,23 @@ def temporal() -> str:
     return found
 
 
+async def dev_server(**settings: Any) -> WorkflowEnvironment:
+    """A server; tried again, since a busy machine may need longer than the SDK's fixed 5 s."""
+
+    async def tried() -> WorkflowEnvironment | None:
+        try:
+            return await WorkflowEnvironment.start_local(
+                dev_server_existing_path=temporal(), data_converter=DATA_CONVERTER, **settings
+            )
+        except RuntimeError:
+            return None
+
+    return await until(tried, within_s=60)
+
+
 @pytest.fixture(scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal(), data_converter=DATA_CONVERTER, search_attributes=list(ALL)
-    ) as env:
+    async with await dev_server(search_attributes=list(ALL)) as env:
         yield env
 
 

@@ -5,22 +5,20 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 
+from activities.search import ALL
 from rerail import names
-from rerail.client import DATA_CONVERTER, Rerail, connect
+from rerail.client import Rerail, connect
 from rerail.client.connection import load
 from rerail.client.line import Ended, Line, NoWorker
 from rerail.errors import Misconfigured, NotFound, Permanent, Refused, Unreachable, Unreadable
 from rerail.records import Result, Verb
-
-if TYPE_CHECKING:
-    from tests.library.client.conftest import Scene
+from tests.library.client.conftest import Scene, dev_server
 
 
 def free_port() -> int:
@@ -129,9 +127,7 @@ async def test_a_namespace_that_is_not_there_is_told(server: WorkflowEnvironment
 
 
 async def test_missing_search_attributes_are_told_with_who_creates_them() -> None:
-    from tests.library.client.conftest import temporal
-
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal(), data_converter=DATA_CONVERTER) as bare:
+    async with await dev_server() as bare:
         with pytest.raises(Misconfigured, match=r"lacks rerail's search attributes .*`python -m workers control` creates them"):
             await Rerail(bare.client).pending()
 
@@ -171,7 +167,7 @@ def hasty(server: WorkflowEnvironment) -> Rerail:
     return Rerail(server.client, by="anna", answer_s=1.0)
 
 
-async def test_without_workers_every_question_says_so(server: WorkflowEnvironment, scene: "Scene", rerail: Rerail) -> None:
+async def test_without_workers_every_question_says_so(server: WorkflowEnvironment, scene: Scene, rerail: Rerail) -> None:
     incident = await scene.waiting(rerail)
     await scene.down()
     quick = hasty(server)
@@ -186,16 +182,18 @@ async def test_without_workers_every_question_says_so(server: WorkflowEnvironmen
             await asking
 
 
-async def test_an_unanswered_decision_says_what_became_of_it(server: WorkflowEnvironment, scene: "Scene", rerail: Rerail) -> None:
+async def test_an_unanswered_decision_says_what_became_of_it(server: WorkflowEnvironment, scene: Scene, rerail: Rerail) -> None:
     incident = await scene.waiting(rerail)
     await scene.down()
     with pytest.raises(NoWorker, match=r"The decision is not taken yet.*--signal"):
         await hasty(server).reject(incident.id, reason="no")
+    with pytest.raises(NoWorker, match=r"Nothing was sent.*--signal"):
+        await hasty(server).approve(incident.id, reason="yes")
 
 
 @pytest.mark.parametrize(("verb", "result"), [(Verb.APPROVE, Result.RECOVERED), (Verb.REJECT, Result.REJECTED)])
 async def test_with_the_fallback_a_decision_survives_a_worker_outage(
-    verb: Verb, result: Result, server: WorkflowEnvironment, scene: "Scene", rerail: Rerail
+    verb: Verb, result: Result, server: WorkflowEnvironment, scene: Scene, rerail: Rerail
 ) -> None:
     incident = await scene.waiting(rerail)
     await scene.down()
@@ -212,14 +210,12 @@ async def test_with_the_fallback_a_decision_survives_a_worker_outage(
     assert (decided.way, decided.decision.by, decided.decision.verdict) == ("signal", "anna", verb)
 
 
-async def test_while_workers_answer_the_fallback_is_not_used(server: WorkflowEnvironment, scene: "Scene", rerail: Rerail) -> None:
+async def test_while_workers_answer_the_fallback_is_not_used(server: WorkflowEnvironment, scene: Scene, rerail: Rerail) -> None:
     incident = await scene.waiting(rerail)
     assert (await rerail.approve(incident.id, reason="yes", fallback=True)).way == "update"
 
 
-async def test_how_an_incident_ended_is_known_without_workers(
-    server: WorkflowEnvironment, scene: "Scene", rerail: Rerail
-) -> None:
+async def test_how_an_incident_ended_is_known_without_workers(server: WorkflowEnvironment, scene: Scene, rerail: Rerail) -> None:
     incident = await scene.waiting(rerail)
     await rerail.reject(incident.id, reason="no", by="bob")
     await rerail.wait(incident.id, timeout_s=20)
@@ -230,7 +226,7 @@ async def test_how_an_incident_ended_is_known_without_workers(
         await rerail.line.signal(incident.id, names.APPROVE, {})
 
 
-async def test_a_workflow_of_another_release_is_told(server: WorkflowEnvironment, scene: "Scene", rerail: Rerail) -> None:
+async def test_a_workflow_of_another_release_is_told(server: WorkflowEnvironment, scene: Scene, rerail: Rerail) -> None:
     with pytest.raises(Misconfigured, match=r"speak another version of rerail"):
         await rerail.line.update(names.guard_cluster_id(scene.cluster), "no_such_message", {}, str)
     with pytest.raises(Misconfigured, match=r"speak another version of rerail"):
@@ -239,9 +235,7 @@ async def test_a_workflow_of_another_release_is_told(server: WorkflowEnvironment
         await rerail.line.query(names.guard_cluster_id(scene.cluster), names.GUARD_STATE, int)
 
 
-async def test_a_scheduler_that_nobody_reads_is_no_missing_job(
-    server: WorkflowEnvironment, scene: "Scene", rerail: Rerail
-) -> None:
+async def test_a_scheduler_that_nobody_reads_is_no_missing_job(server: WorkflowEnvironment, scene: Scene, rerail: Rerail) -> None:
     await scene.down()
     await scene.up(detect=False)
     with pytest.raises(Unreadable, match=rf"nobody reads the scheduler of {scene.cluster} now; .*`python -m workers detect`"):
@@ -252,8 +246,6 @@ async def test_a_scheduler_that_nobody_reads_is_no_missing_job(
 
 
 async def test_waiting_outlives_a_server_that_is_away(tmp_path: Path) -> None:
-    from tests.library.client.conftest import Scene
-
     port, file = free_port(), tmp_path / "temporal.db"
     first = await durable_server(port, file)
     client = await connect(f"127.0.0.1:{port}")
@@ -277,17 +269,7 @@ async def test_waiting_outlives_a_server_that_is_away(tmp_path: Path) -> None:
 
 
 async def durable_server(port: int, file: Path) -> WorkflowEnvironment:
-    from activities.search import ALL
-    from tests.library.client.conftest import temporal
-
-    return await WorkflowEnvironment.start_local(
-        ip="127.0.0.1",
-        port=port,
-        dev_server_existing_path=temporal(),
-        dev_server_database_filename=str(file),
-        data_converter=DATA_CONVERTER,
-        search_attributes=list(ALL),
-    )
+    return await dev_server(ip="127.0.0.1", port=port, dev_server_database_filename=str(file), search_attributes=list(ALL))
 
 
 async def test_a_closed_connection_of_a_lookup_is_no_missing_incident(server: WorkflowEnvironment) -> None:
