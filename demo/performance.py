@@ -57,8 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         scene = chosen(os.environ)
         places = Places.make(options.dir, datetime.now().astimezone())
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         print(f"make demo: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"make demo: no folder can be made in {options.dir} ({error.strerror}); choose one by DEMO_DIR=", file=sys.stderr)
         return 2
     logging.basicConfig(filename=places.log("demo"), level=logging.WARNING)
     for name in [name for name in os.environ if name.startswith(OWN_VARIABLES)]:

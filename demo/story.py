@@ -67,6 +67,8 @@ class Story:
     told: set[str] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
     """Ids of incidents."""
+    questioning: bool = False
+    """True while a question stands in the terminal."""
 
     async def tell(self) -> list[str]:
         """From the first process to the timeline; what went otherwise than it has to, a sentence each."""
@@ -177,7 +179,10 @@ class Story:
             while True:
                 incident = await self.look(handle)
                 waits = incident.stage is Stage.AWAITING_APPROVAL and incident.decided is None
-                if asking and (asking.done() or not waits or (incident.plan and incident.plan.id != asked)):
+                idle = not waits or (incident.plan is not None and incident.plan.id != asked)
+                if asking and (asking.done() or (idle and self.questioning)):
+                    if self.questioning:
+                        self.teller.add("", "(The answer came another way.)")
                     await self.withdraw(asking)
                     asking = None
                 self.tell_news(incident, handle)
@@ -226,13 +231,13 @@ class Story:
         if self.choice.yes:
             return
         self.teller.say("Nothing is done before a person approves. Answer in one of these ways:")
-        here = "here below, " if self.terminal else ""
-        self.teller.add(f"  {here}in Temporal (the page of the incident says exactly what to send; all that waits:)")
-        self.teller.exact(f"    {links.waiting(self.ready.ui)}")
-        self.teller.add("  or in another shell, in this folder:")
-        self.teller.exact(*(f"    {links.answer(verb, incident.id, self.ready.address)}" for verb in ("approve", "reject")))
-        if not self.terminal:
-            self.teller.add("There is no terminal to ask you here (YES=1 would answer by itself): waiting.")
+        self.teller.add("- In Temporal: the page of the incident (above) says exactly what to send. All that waits for a person:")
+        self.teller.exact(f"  {links.waiting(self.ready.ui)}")
+        self.teller.add("- In another shell, in this folder:")
+        self.teller.exact(*(f"  {links.answer(verb, incident.id, self.ready.address)}" for verb in ("approve", "reject")))
+        self.teller.add(
+            "- Here:" if self.terminal else "- There is no terminal to ask you here; YES=1 would answer by itself. Waiting."
+        )
 
     async def answer(self, incident: Incident, plan: Plan) -> None:
         """Answer by itself, or ask the person who sits here."""
@@ -245,14 +250,23 @@ class Story:
             self.teller.add("", "No answer from here, then: waiting for one from Temporal or `rerail`.")
 
     async def ask(self, terminal: Terminal, incident: Incident, plan: Plan) -> None:
+        terminal.forget_typed()
+        self.questioning = True
+        try:
+            verb, by, reason = await self.questions(terminal)
+        finally:
+            self.questioning = False
+        await self.decide(incident, plan, verb, reason, by)
+
+    async def questions(self, terminal: Terminal) -> tuple[Verb, str, str]:
+        """Verb, name, reason."""
         said = ""
         while said not in ("a", "approve", "r", "reject"):
             said = (await terminal.ask("           Approve or reject? [a/r]")).lower()
         verb = Verb.APPROVE if said.startswith("a") else Verb.REJECT
         name = self.person()
         by = await terminal.ask_until(f"           Your name [{name}]:", name)
-        reason = await terminal.ask_until("           Why?")
-        await self.decide(incident, plan, verb, reason, by)
+        return verb, by, await terminal.ask_until("           Why?")
 
     def person(self) -> str:
         """The login name, where the system has one."""
@@ -260,20 +274,24 @@ class Story:
 
     async def decide(self, incident: Incident, plan: Plan, verb: Verb, reason: str, by: str) -> None:
         give = self.rerail.approve if verb is Verb.APPROVE else self.rerail.reject
-        try:
-            await give(incident.id, reason=reason, by=by, plan=plan.id)
-        except Refused as refusal:  # somebody else was faster
-            self.teller.add(f"Not taken: {refusal}")
+
+        async def given() -> bool:
+            try:
+                await give(incident.id, reason=reason, by=by, plan=plan.id)
+            except Transient:
+                return False
+            except Refused as refusal:  # somebody else was faster
+                self.teller.add(f"Not taken: {refusal}")
+            return True
+
+        await self.until("the answer could not be given", SERVICE_S, given)
 
     async def withdraw(self, asking: "asyncio.Task[None] | None") -> None:
         """End a question; an error in it is an error of the story."""
         if asking is None:
             return
-        open_question = not asking.done()
         asking.cancel()
         await asyncio.wait([asking])
-        if open_question and self.terminal and not self.choice.yes:
-            self.teller.add("", "(The answer came another way.)")
         if not asking.cancelled():
             asking.result()
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import termios
 from dataclasses import dataclass
 
 LINE_MAX = 4096
@@ -27,6 +28,10 @@ class Terminal:
         except (OSError, ValueError):
             return None
         return cls(fd) if usable else None
+
+    def forget_typed(self) -> None:
+        """What was typed before a question was seen is no answer to it."""
+        termios.tcflush(self.fd, termios.TCIFLUSH)
 
     async def ask(self, question: str) -> str:
         """The line that was typed, without blanks around it. Raises Gone at the end of input."""

@@ -51,6 +51,7 @@ def test_a_person_at_the_terminal_is_asked_and_has_to_say_why(tmp_path: Path) ->
         demo.type("the GPU is gone\n")
         assert demo.exit_code() == 0, demo.shown
     assert re.search(r"Approved by anna \(by update\): the GPU is gone", demo.shown)
+    assert "came another way" not in demo.shown
 
 
 def test_the_printed_command_answers_and_the_question_goes_away(tmp_path: Path) -> None:
@@ -101,6 +102,7 @@ def test_ctrl_c_at_the_question_ends_everything(tmp_path: Path) -> None:
         demo.type("\x03")
         assert demo.exit_code() == 128 + signal.SIGINT, demo.shown
         assert demo.left() == {}
+    assert "came another way" not in demo.shown
 
 
 def test_nothing_outlives_a_story_that_is_killed(tmp_path: Path) -> None:
@@ -133,3 +135,11 @@ def test_an_unknown_fault_is_refused_with_the_names_of_those_there_are(tmp_path:
         assert demo.exit_code() == 2
     assert "FAULT has to be one of crash, killed, hang, bug" in demo.shown
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with performed(tmp_path / "file" / "home", Fault.CRASH) as demo:
+        assert demo.exit_code() == 2
+    assert "choose one by DEMO_DIR=" in demo.shown
+    assert "Traceback" not in demo.shown
