@@ -3,6 +3,7 @@ verdict of a live incident can be had again offline by `rerail diagnose FOLDER`.
 
 import json
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -11,9 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rerail import signatures
+from rerail import flightrecorder, signatures
 from rerail.errors import Misconfigured
-from rerail.readers import joblog, kernel, scheduler
+from rerail.readers import errorfiles, joblog, kernel, scheduler
+from rerail.readers.errorfiles import ErrorFile
 from rerail.readers.joblog import JobLog
 from rerail.readers.kernel import KernelLog
 from rerail.readers.scheduler import Scheduled
@@ -22,6 +24,14 @@ from rerail.signatures import Signature
 
 MOST_JSON = 8 << 20
 """Bytes of a JSON file of a case; ranks of 100,000 processes take 3 MB."""
+
+MOST_DUMPS = 1024
+MOST_DUMP_BYTES = 256 << 20
+"""Of all flight-recorder dumps of a case together."""
+
+MOST_ERRORS = 1024
+MOST_FILES = 20_000
+"""Directory entries looked at in one case."""
 
 MOST_NODES = 4096
 """Kernel logs read of one case."""
@@ -37,6 +47,10 @@ class Case:
     scheduler: Scheduled | None = None
     rank_nodes: dict[int, str] = field(default_factory=dict)
     processes: tuple[Rank, ...] = ()
+    dumps: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """NCCL flight-recorder dumps by rank."""
+    errors: tuple[ErrorFile, ...] = ()
+    """Error files of torch elastic."""
     missing: tuple[str, ...] = ()
     """What was not there or could not be read, one sentence each."""
 
@@ -69,7 +83,17 @@ def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL) 
     ranks = _ranks(_json(path / "ranks.json", missing))
     processes = _processes(_json(path / "processes.json", missing))
     named = {rank.rank: rank.node for rank in processes if rank.node}
-    return Case(str(path), log, kernels, scheduled, {**log.rank_nodes, **named, **ranks}, processes, tuple(missing))
+    return Case(
+        folder=str(path),
+        log=log,
+        kernel=kernels,
+        scheduler=scheduled,
+        rank_nodes={**log.rank_nodes, **named, **ranks},
+        processes=processes,
+        dumps=_dumps(path, missing),
+        errors=_errors(path, missing),
+        missing=tuple(missing),
+    )
 
 
 def _regular(path: Path) -> int | None:
@@ -162,3 +186,51 @@ def _naive(rank: Rank) -> Rank:
     """Times of a case are naive, in UTC where their zone was told: most logs name no zone, and the two can't be compared."""
     at = rank.ended_at
     return rank.model_copy(update={"ended_at": at.astimezone(UTC).replace(tzinfo=None)}) if at is not None and at.tzinfo else rank
+
+
+def _files(folder: Path, wanted: re.Pattern[str]) -> list[Path]:
+    """Files up to three folders deep whose path within the case matches; links to folders are not followed."""
+    found: list[Path] = []
+    seen = 0
+    for root, folders, names in os.walk(folder):
+        depth = len(Path(root).relative_to(folder).parts)
+        folders[:] = sorted(folders) if depth < 3 else []
+        for name in sorted(names):
+            seen += 1
+            relative = str(Path(root, name).relative_to(folder))
+            if wanted.search(relative):
+                found.append(Path(root, name))
+        if seen > MOST_FILES:
+            break
+    return found
+
+
+_DUMP = re.compile(r"(?:^|/)(?:_dump_|nccl_trace_rank_|\w*flight\w*_rank_?|fr_trace_)\d{1,6}(?:\.json|\.pickle|\.pkl)?$")
+_ERROR = re.compile(r"(?:^|/)error(?:[-_]?\d{1,7})?\.json$")
+
+
+def _dumps(folder: Path, missing: list[str]) -> dict[int, dict[str, Any]]:
+    """Flight-recorder dumps beside the log, as many as the budget allows."""
+    found: dict[int, dict[str, Any]] = {}
+    left = MOST_DUMP_BYTES
+    for path in _files(folder, _DUMP)[:MOST_DUMPS]:
+        rank, data = flightrecorder.rank_of(path.name), _bytes(path, min(flightrecorder.MOST_BYTES + 1, left), missing)
+        if rank is None or data is None:
+            continue
+        left -= len(data)
+        try:
+            found[rank] = flightrecorder.read(data)
+        except flightrecorder.Refused as refusal:
+            missing.append(f"{path.name}: {refusal}")
+    return found
+
+
+def _errors(folder: Path, missing: list[str]) -> tuple[ErrorFile, ...]:
+    """Error files of torch elastic beside the log."""
+    found = []
+    for path in _files(folder, _ERROR)[:MOST_ERRORS]:
+        data = _bytes(path, errorfiles.MOST_BYTES, missing)
+        said = errorfiles.read(str(path.relative_to(folder)), data) if data is not None else None
+        if said is not None and said.raised:
+            found.append(said)
+    return tuple(found)

@@ -34,7 +34,9 @@ def _of_one_stage(work: Mapping[int, float], ranks: list[int], clearly: float) -
     return [rank for rank in ranks if work[rank] > clearly * middle and work[rank] - middle > DEVIATIONS * spread]
 
 
-def slow(steps: Sequence[Mapping[int, float]], stages: Mapping[int, int] | None = None) -> tuple[int, ...]:
+def slow(
+    steps: Sequence[Mapping[int, float]], stages: Mapping[int, int] | None = None, clearly: float = CLEARLY
+) -> tuple[int, ...]:
     """Ranks that stand out in NEEDED of the last WINDOW steps, each step a mapping of rank to its own work in seconds."""
-    counts = Counter(rank for work in steps[-WINDOW:] for rank in outliers(work, stages))
+    counts = Counter(rank for work in steps[-WINDOW:] for rank in outliers(work, stages, clearly))
     return tuple(sorted(rank for rank, count in counts.items() if count >= NEEDED))

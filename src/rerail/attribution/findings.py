@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from rerail.attribution.course import Course
+from rerail import signatures
+from rerail.attribution.course import Course, Ending
 from rerail.attribution.whom import Places, Whom
 from rerail.case import Case
 from rerail.readers import lines
@@ -23,15 +24,17 @@ class Level(IntEnum):
     ECHO = 0
     SUMMARY = 1
     """A launcher's word about an exit code or signal."""
-    PROCESS = 2
+    STATE = 2
+    """The job's state in the scheduler, without a node."""
+    PROCESS = 3
     """The state of a process."""
-    EXCEPTION = 3
+    EXCEPTION = 4
     """An exception that no row knows."""
-    LOG = 4
+    LOG = 5
     """A root-capable line of the job's log."""
-    KERNEL = 5
+    KERNEL = 6
     """A kernel line with its node."""
-    SCHEDULER = 6
+    SCHEDULER = 7
     """The scheduler's own record of a node."""
 
 
@@ -77,10 +80,12 @@ def gather(case: Case, places: Places, course: Course) -> list[Finding]:
     """All findings of a case, echoes included."""
     found = [
         *_from_scheduler(case, places),
+        *_from_state(case, course),
         *_from_kernels(case, places, course),
         *_from_log(case, places),
         *_from_tracebacks(case, places),
-        *_from_failures(case, places),
+        *_from_error_files(case, places),
+        *_from_failures(case, places, course),
         *_from_processes(case, places),
     ]
     return [one for one in found if one is not None]
@@ -136,6 +141,36 @@ def _from_scheduler(case: Case, places: Places) -> list[Finding]:
             at=case.scheduler.ended_at,
             evidence=(excerpt,),
         )
+    ]
+
+
+_STATES: dict[Ending, tuple[str, str, Scope, Advice]] = {
+    Ending.OUT_OF_MEMORY: (
+        "host_oom_kill",
+        "The scheduler says that the job ran out of host memory.",
+        Scope.RANK,
+        Advice.RESTART,
+    ),
+    Ending.NODE_FAIL: ("node_failure", "The scheduler says that a node failed, and not which.", Scope.JOB, Advice.RESTART),
+    Ending.HELD: ("launch_failure", "The scheduler could not launch the job and holds it.", Scope.JOB, Advice.RESTART),
+}
+_OOM_SIGNAL = 125
+"""Slurm's dummy signal for a memory kill, in the signal half of its exit code."""
+
+
+def _from_state(case: Case, course: Course) -> list[Finding]:
+    """What the job's state alone tells, where nothing tells more."""
+    scheduled = case.scheduler
+    ending = Ending.OUT_OF_MEMORY if scheduled and scheduled.exit_signal == _OOM_SIGNAL else course.ending
+    if scheduled is None or ending not in _STATES:
+        return []
+    cause, why, scope, advice = _STATES[ending]
+    text = lines.excerpt(
+        f"state {scheduled.state}, exit code {scheduled.exit_code}:{scheduled.exit_signal}, reason {scheduled.reason}"
+    )
+    evidence = (Excerpt(source="scheduler.json", text=text),)
+    return [
+        Finding(Level.STATE, cause, FaultClass.SYSTEM, Kind.CRASH, scope, advice, why, at=scheduled.ended_at, evidence=evidence)
     ]
 
 
@@ -243,7 +278,8 @@ def _log_finding(case: Case, places: Places, seen: list[Sighting]) -> Finding:
     finding = _by_row(row, level, _all(whoms), evidence, first.front.at or case.log.time_near(first.line), first.line)
     raised = any(one.line <= sight.line <= one.last_line for sight in seen for one in case.log.tracebacks)
     numbers = tuple(sight.line for sight in seen)
-    return replace(finding, text=lines.excerpt(first.raw), last_line=seen[-1].line, lines=numbers, in_traceback=raised)
+    said = f"{lines.excerpt(first.raw)}\n{lines.excerpt(seen[-1].raw)}"
+    return replace(finding, text=said, last_line=seen[-1].line, lines=numbers, in_traceback=raised)
 
 
 def _by_traceback(case: Case, places: Places, sight: Sighting) -> Whom:
@@ -335,6 +371,28 @@ def _named(exception: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", exception).lower()[:60] or "exception"
 
 
+def _from_error_files(case: Case, places: Places) -> list[Finding]:
+    """The first error file in time that is no echo: the best source of a rank's own end."""
+    roots = [one for one in case.errors if not _ECHOES.search(one.raised) and not _WRAPPERS.search(one.raised)]
+    if not roots:
+        return []
+    first = min(roots, key=lambda one: (one.at is None, one.at or datetime.max, one.rank or 0))  # noqa: DTZ901
+    alike = [one for one in roots if _same(one.raised) == _same(first.raised)]
+    ranks = tuple(sorted(one.rank for one in alike if one.rank is not None))
+    nodes = tuple(dict.fromkeys(filter(None, (places.node_of(rank) for rank in ranks))))
+    evidence = (Excerpt(source=first.source, text=first.raised, rank=first.rank, at=first.at),)
+    name = first.raised.split(":", 1)[0].rsplit(".", 1)[-1]
+    finding = Finding(
+        Level.EXCEPTION, _named(name), FaultClass.APPLICATION, Kind.CRASH, Scope.RANK, Advice.STOP,
+        f"{lines.excerpt(first.raised, 120)} was raised first.", ranks, nodes, at=first.at, evidence=evidence, in_traceback=True,
+        text=first.raised, tags=frozenset({"precondition"} if name in _PRECONDITIONS else ()),
+    )  # fmt: skip
+    row = signatures.loudest([signatures.by_id(hit.id) for hit in signatures.scan(first.raised.encode() + b"\n")])
+    if row is None or row.role is not Role.ROOT:
+        return [finding]
+    return [replace(_by_row(row, Level.LOG, Whom(ranks, nodes), evidence, first.at, None), text=first.raised, in_traceback=True)]
+
+
 # --- launchers' words ----------------------------------------------------------------------------------------------------------
 
 _SIGNALS = {
@@ -348,9 +406,10 @@ _SIGNALS = {
 _TEARDOWN = (-15, -2, 143, 130)
 
 
-def _from_failures(case: Case, places: Places) -> list[Finding]:
+def _from_failures(case: Case, places: Places, course: Course) -> list[Finding]:
     """What launchers say of exit codes and signals. Whoever exits with 1 raised something that is told elsewhere, or lost a peer."""
-    told = [one for one in case.log.failures if one.exit_code not in (None, 0, 1, *_TEARDOWN, -6)]
+    after = course.points[-3].line if len(course.points) > 3 else 0  # what ended in an earlier attempt is history
+    told = [one for one in case.log.failures if one.line > after and one.exit_code not in (None, 0, 1, *_TEARDOWN, -6)]
     signals = [one for one in told if one.exit_code is not None and (one.exit_code < 0 or one.exit_code > 128)]
     chosen = signals or told
     if not chosen:
@@ -405,7 +464,9 @@ def _rank_of(case: Case, places: Places, one: Failure) -> int | None:
     """The rank that a launcher's line speaks of: named, or by its process id, or by its place on its node."""
     if one.rank is not None:
         return one.rank
-    by_pid = {other.rank for other in case.log.failures if one.pid is not None and other.pid == one.pid and other.rank is not None}
+    by_pid = {
+        other.rank for other in case.log.failures if one.pid is not None and other.pid == one.pid and other.rank is not None
+    }
     if len(by_pid) == 1:
         return by_pid.pop()
     node = places.known(one.host) if one.host else places.node_of_task(one.task)

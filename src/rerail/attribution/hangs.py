@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
+from rerail import flightrecorder
 from rerail.attribution.course import Course
 from rerail.attribution.findings import Finding, Level
 from rerail.attribution.whom import Places
@@ -38,7 +39,24 @@ _GROUP = re.compile(r"\[PG (?:ID )?(\w{1,40})")
 def findings(case: Case, places: Places, course: Course) -> list[Finding]:
     """What collectives and stacks tell."""
     works = _works(case)
-    return [*_divergence(case, works), *_absent(case, places, works, course), *_outlying(case)]
+    found = [*_recorded(case, places), *_divergence(case, works), *_absent(case, places, works, course), *_outlying(case)]
+    return [replace(one, tags=frozenset({"waits"})) for one in found]
+
+
+def _recorded(case: Case, places: Places) -> list[Finding]:
+    """What the flight recorder tells."""
+    said = flightrecorder.blame(case.dumps) if len(case.dumps) > 1 else flightrecorder.Blame((), "")
+    if not said.ranks and not said.diverged:
+        return []
+    fault, advice = (FaultClass.APPLICATION, Advice.STOP) if said.diverged else (FaultClass.UNKNOWN, Advice.RESTART)
+    cause = "collective_divergence" if said.diverged else "rank_lagging"
+    nodes = tuple(dict.fromkeys(filter(None, (places.node_of(rank) for rank in said.ranks))))
+    evidence = (Excerpt(source="flight recorder", text=lines.excerpt(said.why)),)
+    return [
+        Finding(
+            Level.LOG, cause, fault, Kind.HANG, Scope.RANK, advice, said.why, said.ranks, nodes, evidence=evidence, death=False
+        )
+    ]
 
 
 def _works(case: Case) -> list[Work]:
@@ -127,7 +145,9 @@ def _missing(case: Case, places: Places, works: list[Work], ranks: tuple[int, ..
 
 # --- stacks --------------------------------------------------------------------------------------------------------------------
 
-_WAITING = re.compile(r"(?i)all_?reduce|all_?gather|reduce_?scatter|broadcast|barrier|synchronize|wait_for|nccl|\bbackward\b|collective")
+_WAITING = re.compile(
+    r"(?i)all_?reduce|all_?gather|reduce_?scatter|broadcast|barrier|synchronize|wait_for|nccl|\bbackward\b|collective"
+)
 _PLACES: tuple[tuple[re.Pattern[str], str, FaultClass, Advice, str], ...] = (
     (
         re.compile(r"(?i)dataloader|_try_get_data|_next_data|fetch|dataset|queue\.py"),
@@ -162,7 +182,12 @@ def _stuck(case: Case, odd: list[Stack]) -> Finding:
     ranks = tuple(sorted(stack.rank for stack in odd))
     who = ", ".join(map(str, ranks[:4]))
     evidence = tuple(
-        Excerpt(source=case.log.name, line=stack.line, text=lines.excerpt(f"rank {stack.rank}: {' < '.join(stack.frames[:5])}"), rank=stack.rank)
+        Excerpt(
+            source=case.log.name,
+            line=stack.line,
+            text=lines.excerpt(f"rank {stack.rank}: {' < '.join(stack.frames[:5])}"),
+            rank=stack.rank,
+        )
         for stack in odd[:2]
     )
     one = Finding(
@@ -173,4 +198,6 @@ def _stuck(case: Case, odd: list[Stack]) -> Finding:
     if found is None:
         return one
     _, cause, fault, advice, said = found
-    return replace(one, cause=cause, fault=fault, advice=advice, why=f"Rank {who} {said}, and the others wait for it in a collective.")
+    return replace(
+        one, cause=cause, fault=fault, advice=advice, why=f"Rank {who} {said}, and the others wait for it in a collective."
+    )

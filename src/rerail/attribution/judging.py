@@ -81,8 +81,8 @@ _WILLS = {
 
 
 def _node_to_blame(matter: Matter) -> bool:
-    root = matter.weighed.root
-    return root is not None and root.level is Level.SCHEDULER and matter.course.ending is Ending.REQUEUED
+    """A requeue that the scheduler did because of a node is no one's will."""
+    return matter.course.ending in (Ending.REQUEUED, Ending.HELD) and any(one.level is Level.SCHEDULER for one in matter.findings)
 
 
 def _stuck(matter: Matter) -> bool:
@@ -94,6 +94,33 @@ def _stuck(matter: Matter) -> bool:
     return bool(waits) and course.ending is not Ending.CANCELLED
 
 
+def by_its_own_word(matter: Matter) -> Verdict | None:
+    """Without a scheduler's record: the log itself says that it was ended on purpose, or that all went well."""
+    course = matter.course
+    if (
+        course.ending is not Ending.UNTOLD
+        or matter.weighed.root is not None
+        or course.stopped
+        or matter.hint in (Kind.CRASH, Kind.HANG)
+    ):
+        return None
+    after = course.points[-3].line if len(course.points) > 3 else 0
+    wills = [
+        one for one in matter.findings if one.fault is FaultClass.NONE and one.role is Role.ROOT and (one.last_line or 0) > after
+    ]
+    if wills:
+        return _calm(matter, wills[0].cause, wills[0].why)
+    if course.points and course.trouble_line is None:
+        done = course.phase is Phase.SHUTDOWN
+        why = (
+            "The log says that training finished."
+            if done
+            else f"The log ends in progress{_at_step(course)}; it shows no trouble."
+        )
+        return _calm(matter, "completed" if done else "healthy_running", why)
+    return None
+
+
 def straggling(matter: Matter) -> Verdict | None:
     """Progress goes on, but clearly slower than before, or a measurement names who holds it up."""
     course = matter.course
@@ -101,7 +128,8 @@ def straggling(matter: Matter) -> Verdict | None:
         return None
     measured = [one for one in matter.findings if one.kind is Kind.STRAGGLER and one.role is Role.ROOT and one.level is Level.LOG]
     named = bool(stragglers.suspects(matter.case, course))
-    if matter.hint is not Kind.STRAGGLER and (not (matter.slow or measured or named) or _broken(matter)):
+    much = matter.slow is not None and matter.slow.now_s > stragglers.UNNAMED * matter.slow.usual_s
+    if matter.hint is not Kind.STRAGGLER and (not (much or measured or named) or _broken(matter)):
         return None
     who = stragglers.blame(matter.case, matter.places, course, list(matter.findings), matter.slow)
     lines = [*stragglers.evidence(matter.case, course, matter.slow), *(line for one in who.findings for line in one.evidence[:1])]
@@ -120,10 +148,8 @@ def straggling(matter: Matter) -> Verdict | None:
 
 
 def _broken(matter: Matter) -> bool:
-    """True when something ended or stopped the job after its last progress."""
-    root = matter.weighed.root
-    after = matter.course.last.line if matter.course.last else 0
-    return matter.course.ending is Ending.UNTOLD and root is not None and root.kind is not Kind.STRAGGLER and (root.line or 0) > after
+    """True when something ended or stopped a job of which no scheduler tells: trouble after its last progress."""
+    return matter.course.ending is Ending.UNTOLD and (matter.course.trouble_line is not None or not matter.course.points)
 
 
 def moving(matter: Matter) -> Verdict | None:
@@ -134,6 +160,22 @@ def moving(matter: Matter) -> Verdict | None:
     if _hang_words(matter):
         return None
     return _calm(matter, "healthy_running", f"The job is running and makes progress{_at_step(course)}.")
+
+
+def starting(matter: Matter) -> Verdict | None:
+    """A running job without a first step yet, that is not silent for longer than a start may be."""
+    course, scheduled = matter.course, matter.case.scheduler
+    if (
+        course.ending is not Ending.RUNNING
+        or course.points
+        or matter.weighed.root is not None
+        or matter.hint in (Kind.CRASH, Kind.HANG)
+    ):
+        return None
+    last = max((at for _, at in matter.case.log.times), default=scheduled.started_at if scheduled else None)
+    if course.until is None or last is None or course.until - last > courses.LONG_PHASE:
+        return None
+    return _calm(matter, "starting_up", "The job is running and has not reached its first step yet.")
 
 
 def _hang_words(matter: Matter) -> bool:
@@ -223,7 +265,12 @@ def _died(matter: Matter) -> bool:
 def _repeated(one: Finding, matter: Matter) -> Finding:
     """The same failure in several attempts that one log tells: a program that fails again at the same place has to be changed."""
     starts = [line for line, phase in matter.case.log.phases if phase is Phase.STARTUP]
-    lines = [line for other in matter.findings if other.cause == one.cause for line in (*other.lines, *(() if other.line is None else (other.line,)))]
+    lines = [
+        line
+        for other in matter.findings
+        if other.cause == one.cause
+        for line in (*other.lines, *(() if other.line is None else (other.line,)))
+    ]
     episodes = {sum(start < line for start in starts) for line in lines}
     apart = [sum(point.line < line for point in matter.course.points) for line in lines]
     if one.fault is FaultClass.APPLICATION and one.advice is Advice.RESTART and len(episodes) > 1 and max(apart) - min(apart) > 2:
@@ -254,6 +301,27 @@ def unexplained(matter: Matter) -> Verdict:
     )
 
 
+def _everywhere(matter: Matter, echoes: list[Finding]) -> bool:
+    """True when all ranks or all nodes, several, tell of the same trouble."""
+    world, nodes = len(matter.case.rank_nodes), len(matter.places.nodes)
+    return any(len(one.ranks) >= 0.9 * world > 1 or (nodes > 1 and len(one.nodes) >= nodes) for one in echoes)
+
+
+def _never_started(matter: Matter) -> Verdict:
+    """A failure before the first step on all nodes comes back at the next start: the set-up has to change."""
+    why = "The job failed before its first step on all its ranks alike: its configuration or environment, not a node."
+    return Verdict(
+        kind=Kind.CRASH,
+        fault=FaultClass.APPLICATION,
+        cause="never_started",
+        advice=Advice.STOP,
+        confidence=0.5,
+        why=why,
+        evidence=_evidence(matter, None),
+        unknowns=(*matter.case.missing, "no line that tells a root"),
+    )
+
+
 def _lost_first(waited: list[Finding], echoes: list[Finding]) -> bool:
     """True when somebody lost a peer before anybody had waited too long."""
     first = min((one.line or 0 for one in waited), default=0)
@@ -273,6 +341,7 @@ _TRUST = {
     Level.LOG: 0.8,
     Level.EXCEPTION: 0.7,
     Level.PROCESS: 0.7,
+    Level.STATE: 0.7,
     Level.SUMMARY: 0.6,
     Level.ECHO: 0.4,
 }
@@ -327,5 +396,5 @@ def _last_progress(matter: Matter) -> tuple[Excerpt, ...]:
     return (Excerpt(source=matter.case.log.name, line=last.line, text=text, role=Role.NOISE, at=last.mark.at),)
 
 
-RULES: tuple[Rule, ...] = (finished, by_will, straggling, moving, rooted, unexplained)
+RULES: tuple[Rule, ...] = (finished, by_will, by_its_own_word, straggling, moving, starting, rooted, unexplained)
 """In order; the last one always speaks."""

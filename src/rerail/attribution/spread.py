@@ -23,9 +23,15 @@ def spread(one: Finding, places: Places, others: Sequence[Finding] = ()) -> Find
         return _precondition(one, places)
     if one.scope is Scope.NODE:
         return _of_nodes(one, places)
-    if one.scope is Scope.RANK:
+    if one.scope is Scope.RANK or (one.fault is FaultClass.SYSTEM and _whole_node(one, places)):
         return _of_ranks(one, places)
-    return replace(one, nodes=(), ranks=(), advice=_without_nodes(one))
+    everywhere = len(places.nodes) > 1 and len(one.nodes) > MANY * len(places.nodes)
+    advice = Advice.STOP if everywhere and _LIMITS.search(one.cause) else _without_nodes(one)
+    return replace(one, nodes=(), ranks=(), advice=advice)
+
+
+_LIMITS = re.compile(r"limit|quota|config|permission|missing")
+"""Causes that are the same again at the next start when all nodes have them; a service may be back by then."""
 
 
 def _completed(one: Finding, others: Sequence[Finding]) -> Finding:
@@ -35,7 +41,7 @@ def _completed(one: Finding, others: Sequence[Finding]) -> Finding:
         one = replace(one, nodes=next((other.nodes for other in alike if other.nodes), ()))
     if not one.ranks:
         one = replace(one, ranks=next((other.ranks for other in alike if other.ranks), ()))
-    return one
+    return replace(one, text="\n".join((one.text, *(other.text for other in alike))))
 
 
 def _without_nodes(one: Finding) -> Advice:
@@ -67,17 +73,29 @@ def _of_ranks(one: Finding, places: Places) -> Finding:
     world = len(places.case.rank_nodes)
     everybody = world > 1 and len(one.ranks) >= 0.9 * world or bool(_ALL_RANKS.search(one.text))
     everywhere = len(places.nodes) > 1 and len(one.nodes) >= 0.9 * len(places.nodes)
+    if one.fault is FaultClass.SYSTEM and "oom" not in one.cause and _whole_node(one, places):
+        why = f"{one.why} All ranks of {one.nodes[0]} have it, and no other."
+        return replace(one, advice=Advice.RESTART_EXCLUDING_NODES, scope=Scope.NODE, why=why)
     advice = _without_nodes(one)
     if everybody or (everywhere and one.fault is FaultClass.SYSTEM):
         advice = Advice.STOP if one.fault in (FaultClass.APPLICATION, FaultClass.SYSTEM) else advice
     return replace(one, nodes=(), ranks=() if everybody else one.ranks, advice=advice)
 
 
+def _whole_node(one: Finding, places: Places) -> bool:
+    """True when all ranks of one node have it, several, and those of no other node."""
+    ranks = {rank for node in one.nodes for rank in places.ranks_by_node.get(node, [])}
+    return len(places.nodes) > 1 and len(one.nodes) == 1 and len(ranks) > 1 and len(one.ranks) >= 0.9 * len(ranks)
+
+
+def _single_rank_node(one: Finding, places: Places) -> bool:
+    """True when one rank of many nodes with a rank each has it."""
+    return len(places.nodes) > 2 and len(one.nodes) == 1 and len(places.ranks_by_node.get(one.nodes[0], [])) < 2
+
+
 def _precondition(one: Finding, places: Places) -> Finding:
     """A module or file that is missing: on one node of several it is that node's, everywhere it is the program's."""
-    ranks = {rank for node in one.nodes for rank in places.ranks_by_node.get(node, [])}
-    one_node = len(places.nodes) > 1 and len(one.nodes) == 1 and (len(ranks) < 2 or len(one.ranks) >= 0.9 * len(ranks))
-    if one.level is Level.EXCEPTION and one_node and (len(ranks) >= 2 or len(places.nodes) > 2):
+    if one.level is Level.EXCEPTION and (_whole_node(one, places) or _single_rank_node(one, places)):
         why = f"{one.why} Only {one.nodes[0]} has it: its files, mounts or image differ."
         return replace(one, fault=FaultClass.SYSTEM, advice=Advice.RESTART_EXCLUDING_NODES, scope=Scope.NODE, why=why)
     return _of_ranks(one, places)

@@ -20,6 +20,9 @@ SLOWER = 1.25
 FEWEST = 20
 """Progress lines needed to speak of a pace at all."""
 
+UNNAMED = 1.4
+"""Slower than this before it is called a straggler's work although nobody can be named: sequences grow, and data may be slow."""
+
 LOW_SCORE = 0.75
 """A rank's speed relative to the others below which NVRx calls it a straggler."""
 
@@ -93,7 +96,10 @@ def _by_work(case: Case) -> tuple[int, ...]:
         if mark.work is not None and mark.rank is not None and mark.step is not None:
             steps.setdefault(mark.step, {})[mark.rank] = mark.work
     complete = [work for _, work in sorted(steps.items()) if len(work) >= peers.FEWEST_PEERS]
-    return peers.slow(complete)
+    if not complete:
+        return ()
+    ranks = peers.slow(complete, clearly=SLOWER)
+    return ranks if len(ranks) <= max(2, len(complete[-1]) // 8) else ()  # many at once are a stage's or the data's matter
 
 
 def _by_scores(case: Case) -> tuple[int, ...]:
@@ -140,16 +146,20 @@ def blame(case: Case, places: Places, course: Course, found: list[Finding], slow
     """Who it is, and whether the node itself gives evidence: only then is it excluded."""
     told = [one for one in found if one.kind is Kind.STRAGGLER and one.role is Role.ROOT]
     ranks = suspects(case, course) or tuple(dict.fromkeys(rank for one in told if one.level is Level.LOG for rank in one.ranks))
-    nodes = tuple(dict.fromkeys(filter(None, (places.node_of(rank) or places.node_of_index(rank) for rank in ranks))))
-    own = [one for one in told if one.level is Level.KERNEL and len(one.nodes) == 1 and (not nodes or set(one.nodes) & set(nodes))]
-    nodes = nodes or (own[0].nodes if own else tuple(node for one in told[:1] for node in one.nodes))
+    nodes = tuple(dict.fromkeys(filter(None, (places.node_of(rank) for rank in ranks))))
+    own = [
+        one for one in told if one.level is Level.KERNEL and len(one.nodes) == 1 and (not nodes or set(one.nodes) & set(nodes))
+    ]
+    nodes = nodes or (own[0].nodes if own else next((one.nodes for one in told if one.nodes), ()))
     measured = bool(own) or any(one.level is Level.LOG for one in told) or bool(_by_scores(case))
     if len(nodes) == 1 and measured:
         first = (own or [one for one in told if one.level is Level.LOG] or [None])[0]
         cause = first.cause if first else "slow_gpu"
         why = f"{_pace_words(slow)}{nodes[0]} is what holds it up{_rank_words(ranks)}."
         return Slowpoke(FaultClass.HARDWARE, cause, nodes, ranks, Advice.RESTART_EXCLUDING_NODES, why, tuple(told))
-    why = f"{_pace_words(slow)}" + (f"Rank {', '.join(map(str, ranks[:4]))} does more work than its peers" if ranks else "No rank can be told from the others")
+    why = f"{_pace_words(slow)}" + (
+        f"Rank {', '.join(map(str, ranks[:4]))} does more work than its peers" if ranks else "No rank can be told from the others"
+    )
     return Slowpoke(FaultClass.UNKNOWN, "slow_rank" if ranks else "slow_job", (), ranks, Advice.RESTART, why + ".", tuple(told))
 
 

@@ -55,10 +55,12 @@ def trust(one: Finding, course: Course) -> int:
         return 65 if course.ending in (Ending.NODE_FAIL, Ending.REQUEUED, Ending.HELD) else 55
     if one.kind is Kind.STRAGGLER:
         return 10
+    if "waits" in one.tags:
+        return 33  # who died or raised comes before who waited
     if one.level is Level.LOG:
         unsure = one.fault is FaultClass.APPLICATION and one.advice is Advice.RESTART
         return 40 if one.general else 47 if unsure else 50
-    return {Level.EXCEPTION: 40, Level.PROCESS: 35, Level.SUMMARY: 20}[one.level]
+    return {Level.EXCEPTION: 40, Level.PROCESS: 35, Level.STATE: 25, Level.SUMMARY: 20}[one.level]
 
 
 def _order(one: Finding, course: Course) -> tuple[int, int, datetime, int]:

@@ -24,6 +24,15 @@ _WORD = re.compile(r"[A-Za-z][\w.-]{1,100}")
 _RANK_IN_LINE = re.compile(r"(?i)(?:\[rank ?|<rank |\brank[=: ]|\bon rank )(\d{1,7})\b")
 
 
+NODE_RANKS = ("dlrover.",)
+"""Families that number nodes where others number processes."""
+
+
+def _names(row: Signature, raw: bytes) -> dict[str, str]:
+    """What the row's named groups say; RE2 gives the names themselves as bytes."""
+    return {str(name, "ascii") if isinstance(name, bytes) else name: text for name, text in signatures.named(row, raw).items()}
+
+
 @dataclass(frozen=True)
 class Places:
     """Who runs where in one case."""
@@ -77,8 +86,10 @@ class Places:
 
     def of(self, front: Prefix, raw: bytes, row: Signature | None = None) -> Whom:
         """Whom a line speaks of."""
-        named = signatures.named(row, raw) if row is not None else {}
+        named = _names(row, raw) if row is not None else {}
         ranks, nodes = self._named(named)
+        if row is not None and row.id.startswith(NODE_RANKS):
+            return Whom((), tuple(self.nodes[rank] for rank in ranks if rank < len(self.nodes)))
         if not ranks and not nodes:
             ranks, nodes = self._said_by(front)
         if not nodes:
@@ -144,10 +155,6 @@ class Places:
         if task in self.case.rank_nodes and not self.tasks_are_nodes:
             return self.node_of(task)
         return self.nodes[task] if task < len(self.nodes) and self._most_tasks <= len(self.nodes) else ""
-
-    def node_of_index(self, index: int) -> str:
-        """The node that a tool calls by its place, where a node's ranks are not mapped."""
-        return self.nodes[index] if not self.case.rank_nodes and index < len(self.nodes) else ""
 
     @cached_property
     def only_ranks(self) -> list[int]:

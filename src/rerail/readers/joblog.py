@@ -350,4 +350,15 @@ class _Reading:
 
 def _failure(number: int, front: Prefix, said: exits.Exit) -> Failure:
     host = said.host or front.host
-    return Failure(number, host, said.rank, said.code, front.at, False, "", said.task if said.task is not None else front.task, said.local, said.pid)
+    return Failure(
+        number,
+        host,
+        said.rank,
+        said.code,
+        front.at,
+        False,
+        "",
+        said.task if said.task is not None else front.task,
+        said.local,
+        said.pid,
+    )
