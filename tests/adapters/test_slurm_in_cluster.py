@@ -77,6 +77,14 @@ def test_what_hangs_while_reading_is_unreadable_and_while_acting_unknown(command
     assert not isinstance(caught.value, OutcomeUnknown)  # it could not even look, so nothing was done
 
 
+def test_a_job_never_starts_in_the_second_in_which_its_last_attempt_ended(commands: Path) -> None:
+    """Slurm kills it then: "Killing non-startable batch job: Job credential revoked"."""
+    command(commands, "squeue", """echo '{"errors": [], "jobs": [{"job_id": 7, "job_state": "PENDING"}]}'""")
+    command(commands, "scontrol", f'echo "$@" >> {commands}/asked')
+    SlurmScheduler("c", way_in(commands)).start_now("7")
+    assert (commands / "asked").read_text().splitlines()[-1] == "update jobid=7 StartTime=now+2seconds"
+
+
 def test_nothing_of_our_environment_changes_what_commands_say(commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQUEUE_STATES", "PENDING")
     command(commands, "show", "exec env")

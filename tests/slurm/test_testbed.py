@@ -21,7 +21,9 @@ def test_a_node_without_power_is_down_and_slurm_itself_requeues_its_job(
     job_id = sleeper()
     [node] = until(job_id, lambda job: job.state is JobState.RUNNING).nodes
     cluster.kill_node(node)
-    again = until(job_id, lambda job: job.restarts == 1 and job.state is JobState.RUNNING)
+    until(job_id, lambda job: job.restarts == 1 and job.state is JobState.PENDING and not job.completing)
+    scheduler.start_now(job_id)
+    again = until(job_id, lambda job: job.state is JobState.RUNNING)
     assert node not in again.nodes
     states = {seen.name: seen.state for seen in scheduler.nodes()}
     assert {name for name, state in states.items() if state is not NodeState.UP} == {node}
