@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from urllib.parse import quote
 
 from playwright.async_api import FrameLocator, Locator, Page, expect
 
@@ -28,9 +27,9 @@ class Operator:
 
     # The list
 
-    async def opens_the_list(self, query: str = "") -> None:
+    async def opens_the_list(self, link: str = "/namespaces/default/workflows") -> None:
         """All workflows, or those of a bookmarked link."""
-        await self.page.goto(f"{self.ui}/namespaces/default/workflows" + (f"?query={quote(query)}" if query else ""))
+        await self.page.goto(self.ui + link)
         await expect(self.visible("workflow-count").first).to_be_visible()
 
     async def filters_by(self, attribute: str, value: str) -> None:

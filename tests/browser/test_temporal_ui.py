@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 from playwright.async_api import expect
 
@@ -11,14 +12,14 @@ from rerail.records import AuditRow, FaultClass, Incident, Job, Outcome, Result,
 from rerail.records import Stage as IncidentStage
 from rerail.requests import DECISION_FORM
 from tests.browser.operator import Operator
-from tests.browser.stage import CLUSTER, Stage
+from tests.browser.stage import CLUSTER, ROOT, Stage
 from workers.settings import load
 
 RANK = 2
 REASON = "the GPU fell off the bus, go on without the node"
 NAME = "Ada Operator"
-WAITING = f'{names.SA_STAGE}="{IncidentStage.AWAITING_APPROVAL}"'
-"""The README's link to what waits: /namespaces/default/workflows?query=... with this, URL-encoded."""
+BOOKMARK = re.compile(r"/namespaces/default/workflows\?query=[^)\s]+")
+"""The link to what waits, as the README gives it."""
 RECOVERS_WITHIN_MS = 120_000
 """From approval to training past the failed step: the ranks have to start anew, which takes seconds on a busy machine."""
 
@@ -50,12 +51,18 @@ async def find_what_waits(operator: Operator) -> str:
     await operator.filters_by(names.SA_STAGE, IncidentStage.AWAITING_APPROVAL)
     filtered = await operator.sees_one_workflow(prefix)
     await operator.looks("filtered")
-    await operator.opens_the_list(WAITING)
+    await operator.opens_the_list(readme_link())
     bookmarked = await operator.sees_one_workflow(prefix)
     await operator.looks("bookmarked")
     assert filtered == bookmarked
     await operator.opens(bookmarked)
     return bookmarked
+
+
+def readme_link() -> str:
+    found = BOOKMARK.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found, "the README gives no link to what waits"
+    return found[0]
 
 
 async def read_the_proposal(operator: Operator, job_id: str, node: str) -> str:
