@@ -6,6 +6,7 @@ the command, nobody looked yet). POINTS is a file with one a line; the one that 
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -76,6 +77,7 @@ class DoomedScheduler:
 
 
 def main() -> None:
+    logging.basicConfig(level=logging.INFO)
     settings, doom = load(Path(sys.argv[1])), Doom(Path(sys.argv[2]))
     connect = roles.connect_by
 
