@@ -14,7 +14,7 @@ from adapters.schedulers.local import LocalScheduler
 from rerail.client import DATA_CONVERTER
 from tests import debian
 from tests.browser.operator import Operator
-from tests.browser.stage import CLUSTER, NODES, Stage, free_port, write_settings
+from tests.stage import CLUSTER, NODES, Stage, free_port, write_settings
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"

@@ -12,7 +12,7 @@ from rerail.records import AuditRow, FaultClass, Incident, Job, Outcome, Result,
 from rerail.records import Stage as IncidentStage
 from rerail.requests import DECISION_FORM
 from tests.browser.operator import Operator
-from tests.browser.stage import CLUSTER, ROOT, Stage
+from tests.stage import CLUSTER, ROOT, Stage
 from workers.settings import load
 
 RANK = 2
