@@ -61,7 +61,7 @@ async def start(*argv: str, **env: str) -> asyncio.subprocess.Process:
 
 async def command(*argv: str, **env: str) -> Ran:
     process = await start(*argv, **env)
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode is not None
     ran = Ran(process.returncode, out.decode(), err.decode())
     assert "Traceback" not in ran.err
@@ -271,9 +271,11 @@ async def test_a_log_is_diagnosed_without_any_server(tmp_path: Path) -> None:
     told = await command("diagnose", str(log))
     assert told.code == Exit.OK
     assert "KeyError" in told.out
-    assert (await command("diagnose", str(log), "--json")).json["class"] == "application"
-    missing = await command("diagnose", str(tmp_path / "none"))
-    assert (missing.code, missing.out) == (Exit.USAGE, "")
+    machine = CliRunner().invoke(app, ["diagnose", str(log), "--json"])
+    assert (machine.exit_code, json.loads(machine.stdout)["class"]) == (Exit.OK, "application")
+    missing = CliRunner().invoke(app, ["diagnose", str(tmp_path / "none")])
+    assert (missing.exit_code, missing.stdout) == (Exit.USAGE, "")
+    assert "none does not exist" in missing.stderr
 
 
 # Help

@@ -1,13 +1,26 @@
 """What an engineer asks of rerail from Python, on a real server with the real workflows."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
+from rerail import names
 from rerail.client import Rerail
+from rerail.client.find import Sort, cluster_of, sort_of
 from rerail.errors import Malformed, NoSuchJob, NotFound, NotYet, Refused, RerailError
-from rerail.records import ClusterState, Incident, JobWatch, Result, Stage, Verb
+from rerail.records import Attempt, ClusterState, Incident, JobKey, JobWatch, Result, Stage, Verb
 from tests.library.client.conftest import Scene
+
+
+def test_ids_are_recognised_by_how_rerail_names_them() -> None:
+    attempt = Attempt(job=JobKey(cluster="alpha", job_id="41001", submitted_at=datetime(2026, 12, 1, tzinfo=UTC)), number=1)
+    assert sort_of(names.remediate_job_id(attempt)) is Sort.INCIDENT
+    assert sort_of(names.watch_job_id(attempt.job)) is Sort.JOB
+    assert sort_of(names.watch_cluster_id("alpha")) is Sort.CLUSTER
+    assert sort_of(names.guard_cluster_id("alpha")) is Sort.GUARD
+    assert sort_of("41001") is None
+    assert {cluster_of(i) for i in (names.remediate_job_id(attempt), names.watch_cluster_id("alpha"))} == {"alpha"}
 
 
 async def test_an_incident_is_found_approved_and_seen_to_its_end(rerail: Rerail, scene: Scene) -> None:
