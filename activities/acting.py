@@ -63,9 +63,7 @@ class Acting:
         with permanent_is_final():
             async with pulse():
                 job, acted = await self.bring_about(kind, ask)
-        self.keep(ask, kind.name, RowKind.ACTION, sentence(kind, ask), {"nodes": list(ask.nodes), "found_done": not acted})
-        seen = {"state": job.state, "restarts": job.restarts, "excluded_nodes": list(job.excluded_nodes)}
-        self.keep(ask, f"{kind.name}-read-back", RowKind.READ_BACK, f"after {kind.name} the job is {job.state}", seen)
+                await asyncio.to_thread(self.keep_both, kind, ask, job, acted)
         return Effect(state=job.state, found_done=not acted, at=datetime.now(UTC))
 
     async def bring_about(self, kind: EffectKind, ask: EffectAsk) -> tuple[Job, bool]:
@@ -106,6 +104,11 @@ class Acting:
         state = await guard.query(names.GUARD_STATE, result_type=GuardState)
         if state.paused:
             raise ApplicationError(f"paused by {state.paused_by}: {state.paused_why}", type=PAUSED, non_retryable=True)
+
+    def keep_both(self, kind: EffectKind, ask: EffectAsk, job: Job, acted: bool) -> None:
+        self.keep(ask, kind.name, RowKind.ACTION, sentence(kind, ask), {"nodes": list(ask.nodes), "found_done": not acted})
+        seen = {"state": job.state, "restarts": job.restarts, "excluded_nodes": list(job.excluded_nodes)}
+        self.keep(ask, f"{kind.name}-read-back", RowKind.READ_BACK, f"after {kind.name} the job is {job.state}", seen)
 
     def keep(self, ask: EffectAsk, step: str, kind: RowKind, text: str, body: dict[str, Any]) -> None:
         self.audit.append(row(ask.run, step, kind, ask.attempt, text, body=body))

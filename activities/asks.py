@@ -190,6 +190,8 @@ class Opened(Record):
     incident: str
     joined: bool = False
     closed: bool = False
+    run: str = ""
+    """Its run: a second incident of the same attempt has the same workflow id."""
 
 
 class RequestAsk(Record):
@@ -238,6 +240,7 @@ class WatchJobInput(Record):
     history: tuple[Recovery, ...] = ()
     incident: str = ""
     """The open incident, if any."""
+    incident_run: str = ""
     anomalies: int = 0
     """How many anomalies were reported: part of their ids."""
 

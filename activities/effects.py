@@ -71,6 +71,6 @@ STOP = EffectKind(
     name="stop",
     done=lambda ask, job: job.state.ended,
     act=lambda ask, job, scheduler: scheduler.cancel(job.job_id),
-    too_late=lambda ask, job: moved(job, ask.attempt) if restarted(ask, job) else "",
+    too_late=not_the_failed_attempt,
     patience_s=100.0,
 )

@@ -63,7 +63,7 @@ class Judging:
     def judge(self, ask: ExamineAsk) -> Examined:
         attempt = ask.anomaly.attempt
         sources = self.sources[attempt.job.cluster]
-        folder = self.bundles / str(attempt) / str(ask.revision)
+        folder = self.bundles / str(attempt) / f"{ask.revision}-{ask.run[:8]}"  # a later incident of the attempt keeps its own
         self.keep_detection(ask)
         with permanent_is_final():
             bundle = collect(sources, ask.anomaly, folder)

@@ -28,7 +28,7 @@ class Messaging:
         """Open the attempt's incident, or join the living one: never a twin."""
         incident = names.remediate_job_id(ask.anomaly.attempt)
         if activity.info().attempt > 1 and await self.has_seen(incident, ask.anomaly.id):
-            return Opened(incident=incident, joined=True, closed=not await self.lives(incident))
+            return await self.found(incident)
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             names.REMEDIATE_JOB,
             ask.model_copy(update={"tells": self.tells}),
@@ -41,7 +41,8 @@ class Messaging:
         joined = await self.client.execute_update_with_start_workflow(
             names.REPORT_ANOMALY, ask.anomaly, start_workflow_operation=start, id=ask.anomaly.id, result_type=bool
         )
-        return Opened(incident=incident, joined=joined)
+        handle = await start.workflow_handle()
+        return Opened(incident=incident, joined=joined, run=handle.first_execution_run_id or handle.result_run_id or "")
 
     async def has_seen(self, incident: str, anomaly: str) -> bool:
         """True when an earlier try of ours has reported the anomaly already: the incident may even be closed by now."""
@@ -53,21 +54,24 @@ class Messaging:
             raise
         return any(a.id == anomaly for a in (state.anomaly, *state.joined))
 
-    async def lives(self, incident: str) -> bool:
+    async def found(self, incident: str) -> Opened:
+        """The incident that an earlier try of ours has opened or joined."""
         description = await self.client.get_workflow_handle(incident).describe()
-        return description.status is WorkflowExecutionStatus.RUNNING
+        closed = description.status is not WorkflowExecutionStatus.RUNNING
+        run = description.raw_description.workflow_execution_info.first_run_id or description.run_id
+        return Opened(incident=incident, joined=True, closed=closed, run=run)
 
     @activity.defn
     async def ask_guard(self, ask: GrantAsk) -> Grant:
         """May these nodes be isolated? The same incident gets the same answer however often it asks."""
         guard = self.client.get_workflow_handle(names.guard_cluster_id(ask.cluster))
-        grant: Grant = await guard.execute_update(names.GRANT, ask, id=ask.incident, result_type=Grant)
+        grant: Grant = await guard.execute_update(names.GRANT, ask, id=f"{ask.incident}/{ask.run}", result_type=Grant)
         return grant
 
     @activity.defn
     async def request_remediation(self, ask: RequestAsk) -> str:
         """Have a job remediated because a person says so: watch it, and let its watcher open the incident."""
-        job = ask.attempt.job
+        job, info = ask.attempt.job, activity.info()
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
             names.WATCH_JOB,
             WatchJobInput(attempt=ask.attempt),
@@ -78,7 +82,12 @@ class Messaging:
         )
         try:
             incident: str = await self.client.execute_update_with_start_workflow(
-                names.REMEDIATE, ask, start_workflow_operation=start, result_type=str, rpc_timeout=timedelta(seconds=30)
+                names.REMEDIATE,
+                ask,
+                start_workflow_operation=start,
+                id=f"{info.workflow_run_id}/{info.activity_id}",  # a second try is the same request
+                result_type=str,
+                rpc_timeout=timedelta(seconds=30),
             )
         except WorkflowUpdateFailedError as error:
             raise ApplicationError(str(error.cause), non_retryable=True) from error

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from temporalio import activity
+from temporalio.api.history.v1 import WorkflowExecutionSignaledEventAttributes
 from temporalio.client import Client
 
 from activities.asks import CloseAsk, NoteAsk, RecordAsk, Told
 from activities.rows import row
-from rerail.errors import Permanent
+from rerail import names
+from rerail.errors import Permanent, Transient
 from rerail.ports import Audit, Channel
-from rerail.records import AuditRow, Notice, Recorded, RowKind
-
-MESSAGES = frozenset({"decide", "approve", "reject"})
+from rerail.records import AuditRow, Decision, Notice, Recorded, RowKind
+from rerail.requests import only, read_decision
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,31 @@ class Recording:
         return recorded
 
     async def identity(self, recorded: Recorded) -> str:
-        """The identity on the last message of that way in this workflow's history; empty where the server recorded none."""
+        """The identity on the message that was taken, in this workflow's history; empty where the server recorded none."""
         info = activity.info()
         handle = self.client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
-        identity = ""
         async for event in handle.fetch_history_events():
-            if event.HasField("workflow_execution_signaled_event_attributes"):
+            if recorded.way == "signal" and event.HasField("workflow_execution_signaled_event_attributes"):
                 signal = event.workflow_execution_signaled_event_attributes
-                if recorded.way == "signal" and signal.signal_name in MESSAGES:
-                    identity = identity or signal.identity
-            elif event.HasField("workflow_execution_update_accepted_event_attributes"):
+                if await self.says(signal, recorded.decision):
+                    return signal.identity
+            elif recorded.way == "update" and event.HasField("workflow_execution_update_accepted_event_attributes"):
                 request = event.workflow_execution_update_accepted_event_attributes.accepted_request
-                if recorded.way == "update" and request.input.name in MESSAGES:
-                    identity = identity or request.meta.identity
-            elif event.HasField("workflow_execution_cancel_requested_event_attributes") and recorded.way == "cancel":
-                identity = identity or event.workflow_execution_cancel_requested_event_attributes.identity
-        return identity
+                if request.input.name == names.DECIDE:  # the validator accepts one in a workflow's life
+                    return request.meta.identity
+            elif recorded.way == "cancel" and event.HasField("workflow_execution_cancel_requested_event_attributes"):
+                return event.workflow_execution_cancel_requested_event_attributes.identity
+        return ""
+
+    async def says(self, signal: WorkflowExecutionSignaledEventAttributes, decision: Decision) -> bool:
+        """True when the signal carries that very decision: others before it may have had no effect."""
+        if signal.signal_name != decision.verdict.value:
+            return False
+        try:
+            messages = await self.client.data_converter.decode(signal.input.payloads)
+            return read_decision(only(tuple(messages)), decision.verdict) == decision
+        except Exception:  # whatever a stranger sent that can't be read was not taken either
+            return False
 
     @activity.defn
     def close(self, ask: CloseAsk) -> None:
@@ -88,13 +98,32 @@ class Recording:
 
     @activity.defn
     def tell(self, notice: Notice) -> Told:
-        """Tell it on every channel; returns what no channel will ever take, and tries again what may work later."""
-        refused = []
+        """Tell it on every channel; returns what a channel will never take, and tries again what may work later.
+
+        Which channels are done with rides in the heartbeat: a dead one neither keeps the others from telling it nor has them
+        tell it over and over.
+        """
+        details = activity.info().heartbeat_details
+        done: dict[str, str] = dict(details[0]) if details else {}
+        later: Transient | None = None
         notice = notice.model_copy(update={"link": self.link(notice)})
         for channel in self.channels:
+            if channel.name in done:
+                continue
             try:
-                channel.send(notice)
-            except Permanent as error:
-                refused.append(f"{channel.name}: {error}")
-                activity.logger.error("channel %s refuses: %s", channel.name, error)
-        return Told(refused=tuple(refused))
+                done[channel.name] = self.send(channel, notice)
+            except Transient as error:
+                later = error
+            activity.heartbeat(done)
+        if later:
+            raise later
+        return Told(refused=tuple(f"{name}: {why}" for name, why in done.items() if why))
+
+    def send(self, channel: Channel, notice: Notice) -> str:
+        """Empty when it was told, else why this channel will never take it."""
+        try:
+            channel.send(notice)
+        except Permanent as error:
+            activity.logger.error("channel %s refuses: %s", channel.name, error)
+            return str(error)
+        return ""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from policies.circumstances import Circumstances
+from policies.facts import moved
 from policies.limits import NODES_PER_INCIDENT, RESTART_WINDOW, RESTARTS_PER_WINDOW, SAME_STEP_FAILURES
 from rerail.records import Advice, FaultClass, JobState, Kind, Step, StepKind, Verdict
 
@@ -41,6 +42,11 @@ def ended_by_will(verdict: Verdict, around: Circumstances) -> Proposal | None:
         JobState.COMPLETED: "the job has completed",
     }
     why = willed.get(around.facts.job.state)
+    return (why and Proposal(steps=(Step(kind=StepKind.NOTHING, why=why),), reasons=(why,))) or None
+
+
+def gone_on(verdict: Verdict, around: Circumstances) -> Proposal | None:
+    why = moved(around.facts.job, around.anomaly.attempt)
     return (why and Proposal(steps=(Step(kind=StepKind.NOTHING, why=why),), reasons=(why,))) or None
 
 
@@ -120,6 +126,7 @@ def restart_in_place(verdict: Verdict, around: Circumstances) -> Proposal | None
 RULES: tuple[Rule, ...] = (
     Rule("nothing-wrong", "where no recovery is needed, nothing is done", nothing_wrong),
     Rule("ended-by-will", "what a person or the scheduler ended is no failure", ended_by_will),
+    Rule("gone-on", "a job that was started again meanwhile is not the attempt that failed", gone_on),
     Rule("report-straggler", "a straggler is reported", report_straggler),
     Rule("would-fail-again", "what would fail again is stopped", would_fail_again),
     Rule("same-failure-again", "the same failure at the same step convicts the job", same_failure_again),

@@ -1,6 +1,7 @@
 """How incidents end, in sentences."""
 
 from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import TimeoutError as TimedOut
 
 from rerail.records import Plan, Recorded, Result, StepKind
 
@@ -24,6 +25,12 @@ def not_approved(decided: Recorded | None) -> tuple[Result, str]:
     return Result.REJECTED, f"rejected by {decision.by}, nothing done: {decision.reason}"
 
 
+def called_off(decided: Recorded | None) -> tuple[Result, str]:
+    """The ending of an approved plan that a person cancelled before its first effect."""
+    by = f" that {decided.decision.by} approved" if decided else ""
+    return Result.REJECTED, f"nothing was done: the workflow was cancelled before the plan{by} was begun"
+
+
 def restart_failed(error: ActivityError, too_late: str) -> tuple[Result, str]:
     """The ending of a restart that could not be brought about."""
     result = Result.VOIDED if type_of(error) == too_late else Result.REFUSED
@@ -31,9 +38,9 @@ def restart_failed(error: ActivityError, too_late: str) -> tuple[Result, str]:
 
 
 def cause_of(error: BaseException) -> str:
-    """The innermost sentence of a failure."""
+    """The innermost sentence of a failure: a timeout's is the failure that was tried again until then."""
     cause = error.__cause__
-    if isinstance(error, ActivityError) and cause is not None:
+    if isinstance(error, ActivityError | TimedOut) and cause is not None:
         return cause_of(cause)
     return error.message if isinstance(error, ApplicationError) else str(error)
 

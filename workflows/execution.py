@@ -12,7 +12,7 @@ from activities.asks import Effect, EffectAsk, Examined, RecheckAsk, Rechecked, 
 from rerail import names
 from rerail.records import Grant, GrantAsk, Outcome, Plan, Result, Stage, StepKind
 from workflows.chronicle import Chronicle
-from workflows.endings import cause_of, restart_failed, type_of
+from workflows.endings import called_off, cause_of, restart_failed, type_of
 from workflows.profiles import ASK, EFFECT, JUDGE, WATCH
 from workflows.sentence import begin, say
 
@@ -26,8 +26,9 @@ ASK_AGAIN_AFTER = timedelta(minutes=10)
 class Execution:
     """Carries out one plan."""
 
-    def __init__(self, chronicle: Chronicle) -> None:
+    def __init__(self, chronicle: Chronicle, cancelled: Callable[[], bool]) -> None:
         self.chronicle = chronicle
+        self.cancelled = cancelled
         self.detect_queue = names.detect_queue(chronicle.cluster)
         self.act_queue = names.act_queue(chronicle.cluster)
         self.resumed = False
@@ -36,24 +37,38 @@ class Execution:
         """Read the facts again, right before acting."""
         chronicle = self.chronicle
         ask = RecheckAsk(run=chronicle.run, attempt=chronicle.attempt, plan=plan.model_copy(update={"reasons": ()}))
-        return await say("recheck", ask, Rechecked, queue=self.detect_queue, summary="do the facts still hold?", profile=JUDGE)
+        try:
+            summary = "do the facts still hold?"
+            return await say("recheck", ask, Rechecked, queue=self.detect_queue, summary=summary, profile=JUDGE)
+        except ActivityError as error:
+            return Rechecked(void=cause_of(error))
 
     async def carry_out(self, plan: Plan, facts: Rechecked) -> Outcome | None:
-        """The outcome, or None when the job was restarted and has to be verified."""
+        """The outcome, or None when the job was restarted and has to be verified. After a pause the facts are read again."""
+        while not self.cancelled():
+            try:
+                return await self.do_first(plan, facts)
+            except ActivityError as error:
+                if type_of(error) != PAUSED:
+                    return self.chronicle.outcome(*restart_failed(error, TOO_LATE))
+                await self.sit_out(cause_of(error), lambda: self.resumed or self.cancelled())
+                facts = await self.recheck(plan)
+        return self.chronicle.outcome(*called_off(self.chronicle.incident.decided))
+
+    async def do_first(self, plan: Plan, facts: Rechecked) -> Outcome | None:
+        """Up to the plan's first effect everything may still be called off; what follows it is seen through."""
         outcome = self.chronicle.outcome
         if facts.void:
             return outcome(Result.VOIDED, f"nothing was done: {facts.void}")
-        try:
-            if plan.has(StepKind.STOP):
-                await self.effect("stop")
-                self.chronicle.mark("accepted")
-                return outcome(Result.STOPPED, " ".join(plan.reasons))
-            refusal = await self.ask_guard(plan, facts) if plan.excluded else ""
-            if refusal:
-                return outcome(Result.REFUSED, f"nothing was done: {refusal}")
-            await self.restart(plan)
-        except ActivityError as error:
-            return outcome(*restart_failed(error, TOO_LATE))
+        if plan.has(StepKind.STOP):
+            await self.effect("stop")
+            self.chronicle.mark("accepted")
+            return outcome(Result.STOPPED, " ".join(plan.reasons))
+        refusal = await self.ask_guard(plan, facts) if plan.excluded else ""
+        if refusal:
+            return outcome(Result.REFUSED, f"nothing was done: {refusal}")
+        await self.effect("requeue")
+        await self.see_through(plan)
         return None
 
     async def ask_guard(self, plan: Plan, facts: Rechecked) -> str:
@@ -65,36 +80,40 @@ class Execution:
             nodes_needed=facts.nodes_needed,
             nodes_eligible=facts.nodes_eligible,
             job=self.chronicle.job_id,
+            run=self.chronicle.run,
         )
         summary = ", ".join(plan.excluded)
         grant = await say("ask_guard", ask, Grant, queue=names.CONTROL_QUEUE, summary=summary, profile=ASK)
         return "" if grant.granted else f"the guard refuses the isolation: {grant.reason}"
 
-    async def restart(self, plan: Plan) -> None:
-        """Back to the queue, waiting by a begin time: were we to die now, the scheduler would start it by itself."""
-        await self.effect("requeue")
+    async def see_through(self, plan: Plan) -> None:
+        """The job waits by a begin time: were we to die now, or be paused for long, the scheduler would start it by itself."""
         try:
             if plan.excluded:
-                await self.effect("exclude", nodes=plan.excluded)
-            await self.effect("start")
+                await self.unpaused("exclude", nodes=plan.excluded)
+            await self.unpaused("start")
         except ActivityError as error:
             self.chronicle.remark(f"after the requeue: {cause_of(error)}; the scheduler starts the job by itself")
         self.chronicle.mark("accepted")
 
     async def effect(self, name: str, *, nodes: tuple[str, ...] = ()) -> Effect:
-        """One effect, once nobody has paused the cluster."""
+        """One effect; ActivityError of the type PAUSED while somebody has paused the cluster."""
         chronicle = self.chronicle
         ask = EffectAsk(run=chronicle.run, attempt=chronicle.attempt, nodes=nodes)
         summary = f"{name} {chronicle.job_id} {', '.join(nodes)}".strip()
+        return await say(name, ask, Effect, queue=self.act_queue, summary=summary, profile=EFFECT)
+
+    async def unpaused(self, name: str, *, nodes: tuple[str, ...] = ()) -> Effect:
+        """One effect, once nobody pauses the cluster any more."""
         while True:
             try:
-                return await say(name, ask, Effect, queue=self.act_queue, summary=summary, profile=EFFECT)
+                return await self.effect(name, nodes=nodes)
             except ActivityError as error:
                 if type_of(error) != PAUSED:
                     raise
-                await self.sit_out(cause_of(error))
+                await self.sit_out(cause_of(error), lambda: self.resumed)
 
-    async def sit_out(self, why: str) -> None:
+    async def sit_out(self, why: str, over: Callable[[], bool]) -> None:
         """Wait for the end of a pause."""
         self.resumed = False
         self.chronicle.remark(f"acting waits: {why}")
@@ -103,10 +122,10 @@ class Execution:
         await guard.signal(names.AWAIT_RESUME, self.chronicle.incident.id)
         with contextlib.suppress(TimeoutError):
             again = "ask about the pause again"
-            await workflow.wait_condition(lambda: self.resumed, timeout=ASK_AGAIN_AFTER, timeout_summary=again)
+            await workflow.wait_condition(over, timeout=ASK_AGAIN_AFTER, timeout_summary=again)
         self.chronicle.move_to(Stage.ACTING)
 
-    async def verify(self, plan: Plan, examined: Examined, ended: Callable[[], bool]) -> Outcome:
+    async def verify(self, plan: Plan, examined: Examined) -> Outcome:
         """Watch until training is past the failed step, or a person ends the watching."""
         chronicle = self.chronicle
         chronicle.move_to(Stage.VERIFYING)
@@ -120,7 +139,7 @@ class Execution:
             give_up_s=VERIFY_FOR.total_seconds(),
         )
         watching = begin("verify", ask, Verified, queue=self.detect_queue, summary="past the failed step?", profile=WATCH)
-        await workflow.wait_condition(lambda: watching.done() or ended())
+        await workflow.wait_condition(lambda: watching.done() or self.cancelled())
         if not watching.done():
             watching.cancel()
             return chronicle.outcome(

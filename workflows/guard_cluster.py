@@ -10,11 +10,10 @@ with workflow.unsafe.imports_passed_through():
     from policies.isolation import judge
     from rerail import names
     from rerail.records import Grant, GrantAsk, GuardState, Isolation, RowKind
-    from rerail.requests import Request, read_request
+    from rerail.requests import REQUEST_FORM, Request, only, read_record, read_request
     from workflows.pages import guard_page
     from workflows.profiles import RECORD
     from workflows.sentence import say
-
 
 REMEMBERED_MAX = 500
 """Grants and isolations that are carried on: weeks of them at the worst rate seen, and far below a payload's limit."""
@@ -36,12 +35,14 @@ class GuardCluster:
         workflow.continue_as_new(self.state)
 
     @workflow.update(name=names.GRANT, description="Asked by incidents, not by people: may these nodes be isolated?")
-    def grant(self, ask: GrantAsk) -> Grant:
-        known = self.state.grants.get(ask.incident)
+    def grant(self, *asks: Any) -> Grant:
+        ask = read_record(GrantAsk, asks)
+        key = f"{ask.incident}/{ask.run}"
+        known = self.state.grants.get(key)
         if known:
             return known
         grant = judge(ask, self.state, workflow.now())
-        grants = [*self.state.grants.items(), (ask.incident, grant)][-REMEMBERED_MAX:]
+        grants = [*self.state.grants.items(), (key, grant)][-REMEMBERED_MAX:]
         changes: dict[str, Any] = {"grants": dict(grants)}
         if grant.granted:
             new = tuple(Isolation(node=n, incident=ask.incident, job=ask.job, since=workflow.now()) for n in ask.nodes)
@@ -49,9 +50,13 @@ class GuardCluster:
         self.keep(**changes)
         return grant
 
+    @grant.validator
+    def check_grant(self, *asks: Any) -> None:
+        read_record(GrantAsk, asks)
+
     @workflow.update(name=names.PAUSE, description='Stop all acting on this cluster: {"by": "your name", "reason": "why"}')
-    async def pause(self, message: Any) -> str:
-        request = read_request(message)
+    async def pause(self, *messages: Any) -> str:
+        request = read_request(only(messages, REQUEST_FORM))
         if self.state.paused:
             return f"{self.state.cluster} is paused already, by {self.state.paused_by}: {self.state.paused_why}"
         self.keep(paused=True, paused_by=request.by, paused_why=request.reason, paused_since=workflow.now())
@@ -59,8 +64,8 @@ class GuardCluster:
         return f"{self.state.cluster} is paused: nothing is done to it until somebody resumes it"
 
     @workflow.update(name=names.RESUME, description='Let rerail act again: {"by": "your name", "reason": "why"}')
-    async def resume(self, message: Any) -> str:
-        request = read_request(message)
+    async def resume(self, *messages: Any) -> str:
+        request = read_request(only(messages, REQUEST_FORM))
         if not self.state.paused:
             return f"{self.state.cluster} is not paused"
         waiting = self.state.waiting
@@ -71,16 +76,19 @@ class GuardCluster:
         return f"{self.state.cluster} is resumed; {len(waiting)} incidents go on"
 
     @pause.validator
-    def check_pause(self, message: Any) -> None:
-        read_request(message)
+    def check_pause(self, *messages: Any) -> None:
+        read_request(only(messages, REQUEST_FORM))
 
     @resume.validator
-    def check_resume(self, message: Any) -> None:
-        read_request(message)
+    def check_resume(self, *messages: Any) -> None:
+        read_request(only(messages, REQUEST_FORM))
 
     @workflow.signal(name=names.AWAIT_RESUME, description="Sent by incidents that wait for the end of the pause")
-    async def await_resume(self, incident: str) -> None:
-        if not self.state.paused:
+    async def await_resume(self, *incidents: Any) -> None:
+        incident = incidents[0] if len(incidents) == 1 else None
+        if not isinstance(incident, str):
+            workflow.logger.warning("a signal %s names no incident", names.AWAIT_RESUME)
+        elif not self.state.paused:
             await self.wake(incident)
         elif incident not in self.state.waiting:
             self.keep(waiting=(*self.state.waiting, incident))

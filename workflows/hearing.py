@@ -7,8 +7,8 @@ from temporalio import workflow
 
 from activities.asks import RecordAsk
 from rerail import names
-from rerail.records import Anomaly, Decision, NoticeKind, Plan, Recorded, Stage, Verb
-from rerail.requests import Refusal, read_decision
+from rerail.records import Anomaly, Decision, Kind, NoticeKind, Plan, Recorded, Stage, Verb
+from rerail.requests import Refusal, only, read_decision
 from workflows.chronicle import Chronicle
 from workflows.profiles import RECORD
 from workflows.sentence import say
@@ -24,6 +24,7 @@ class Hearing:
         self.cancelled = False
         self.stale = False
         """True when a newer sighting has changed the picture that the plan was made for."""
+        self.reminded = False
 
     @property
     def decided(self) -> Recorded | None:
@@ -37,15 +38,22 @@ class Hearing:
         since = chronicle.incident.waiting_since or workflow.now()
         chronicle.keep(waiting_since=since, expires_at=deadline)
         chronicle.move_to(Stage.AWAITING_APPROVAL)
-        chronicle.tell(NoticeKind.WAITING, f"job {chronicle.job_id} waits for your decision", " ".join(plan.reasons))
+        if not self.answered():
+            chronicle.tell(NoticeKind.WAITING, f"job {chronicle.job_id} waits for your decision", " ".join(plan.reasons))
         if not await self.answered_before(since + timedelta(seconds=remind_s), "reminder"):
-            title = f"job {chronicle.job_id} still waits for your decision"
-            chronicle.tell(NoticeKind.REMINDER, title, f"The proposal expires at {deadline:%H:%M:%S} UTC.")
+            self.remind(deadline)
             await self.answered_before(deadline, "approval deadline")
         if self.stale:
             chronicle.move_to(Stage.DIAGNOSING)
         elif self.cancelled and not self.decided:
             self.take(CANCELLED, "cancel")
+
+    def remind(self, deadline: datetime) -> None:
+        """Once an incident, however often its plan changes."""
+        if not self.reminded:
+            title = f"job {self.chronicle.job_id} still waits for your decision"
+            self.chronicle.tell(NoticeKind.REMINDER, title, f"The proposal expires at {deadline:%H:%M:%S} UTC.")
+        self.reminded = True
 
     async def answered_before(self, end: datetime, name: str) -> bool:
         left = end - workflow.now()
@@ -62,10 +70,10 @@ class Hearing:
 
     # Taking
 
-    def take_signal(self, message: Any, verb: Verb) -> None:
+    def take_signal(self, messages: tuple[Any, ...], verb: Verb) -> None:
         """A signal can't be refused to its sender, so what is wrong with it is shown."""
         try:
-            decision = read_decision(message, verb)
+            decision = read_decision(only(messages), verb)
             self.check(decision)
         except Refusal as error:
             self.chronicle.remark(f"a signal {verb} had no effect: {error}")
@@ -78,6 +86,8 @@ class Hearing:
         if self.decided:
             taken = self.decided.decision
             raise Refusal(f"decided already: {taken.verdict} by {taken.by}; nothing changes")
+        if self.stale:
+            raise Refusal("a newer sighting changes the picture: read the new proposal, it comes in a moment")
         if stage is not Stage.AWAITING_APPROVAL or plan is None or self.cancelled:
             raise Refusal(f"nothing waits for a decision here: the incident is {stage.replace('_', ' ')}")
         if decision.plan and decision.plan != plan.id:
@@ -86,6 +96,12 @@ class Hearing:
     def take(self, decision: Decision, way: str) -> None:
         self.chronicle.mark("decided")
         self.chronicle.keep(decided=Recorded(decision=decision, way=way, at=workflow.now()))
+
+    def take_policy(self, plan: Plan) -> None:
+        """In autonomous mode the policy's word counts, unless a person has cancelled."""
+        reason = f"rule {plan.rule}, in autonomous mode"
+        policy = Decision(verdict=Verb.APPROVE, reason=reason, by="policy", plan=plan.id)
+        self.take(*((CANCELLED, "cancel") if self.cancelled else (policy, "policy")))
 
     async def record(self) -> None:
         """Keep the decision, with the identity that Temporal recorded for it."""
@@ -110,7 +126,7 @@ class Hearing:
         known = (incident.anomaly, *incident.joined)
         if any(a.id == anomaly.id for a in known):
             return anomaly.id != incident.anomaly.id
-        if self.decided is None and all(a.kind is not anomaly.kind for a in known):
+        if self.decided is None and anomaly.kind not in {Kind.NONE, *(a.kind for a in known)}:
             self.stale = True
         self.chronicle.keep(joined=(*incident.joined, anomaly))
         self.chronicle.remark(f"another sighting joined: {anomaly.kind} by {anomaly.detector}: {anomaly.why}")

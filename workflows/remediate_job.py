@@ -6,16 +6,16 @@ from types import NoneType
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from activities.asks import CloseAsk, ExamineAsk, Examined, ProposeAsk, Proposed, RemediateInput
     from rerail import names
     from rerail.records import (
         Anomaly,
-        Decision,
         FaultClass,
         Incident,
+        Kind,
         NoticeKind,
         Outcome,
         Plan,
@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
         Stage,
         Verb,
     )
-    from rerail.requests import DECISION_FORM, read_decision
+    from rerail.requests import DECISION_FORM, Refusal, only, read_decision, read_record
     from workflows.chronicle import Chronicle
     from workflows.endings import cause_of, not_approved, without_action
     from workflows.execution import Execution
@@ -47,25 +47,29 @@ class RemediateJob:
         self.history = ask.history
         self.chronicle = Chronicle(ask)
         self.hearing = Hearing(self.chronicle)
-        self.execution = Execution(self.chronicle)
+        self.execution = Execution(self.chronicle, lambda: self.hearing.cancelled)
         self.examined: Examined | None = None
         self.revision = 0
 
     @workflow.run
     async def run(self, ask: RemediateInput) -> Outcome:
-        story = asyncio.create_task(self.story())
-        while not story.done():
+        story = asyncio.create_task(self.story())  # apart, so that a cancellation never cuts off the record of how it ended
+        while True:
             try:
-                await asyncio.shield(story)
+                return await asyncio.shield(story)
             except asyncio.CancelledError:
                 if story.cancelled():
                     raise
                 self.hearing.cancelled = True  # a rejection while a person is asked, later the end of the watching
-            except ActivityError as error:
-                return await self.close(self.chronicle.outcome(Result.FAILED, cause_of(error)))
-        return await self.close(story.result())
 
     async def story(self) -> Outcome:
+        try:
+            outcome = await self.remediate()
+        except FailureError as error:
+            outcome = self.chronicle.outcome(Result.FAILED, cause_of(error))
+        return await self.close(outcome)
+
+    async def remediate(self) -> Outcome:
         chronicle, hearing, execution = self.chronicle, self.hearing, self.execution
         anomaly = chronicle.incident.anomaly
         chronicle.tell(NoticeKind.OPENED, f"{anomaly.kind} of job {chronicle.job_id}", anomaly.why)
@@ -80,23 +84,21 @@ class RemediateJob:
         _, facts = await asyncio.gather(hearing.record(), execution.recheck(plan))
         outcome = await execution.carry_out(plan, facts)
         assert self.examined
-        return outcome or await execution.verify(plan, self.examined, lambda: hearing.cancelled)
+        return outcome or await execution.verify(plan, self.examined)
 
     async def settle_on_a_plan(self) -> Plan:
         """Diagnose and ask, again when a newer sighting changed the picture before anyone decided."""
         deadline: datetime | None = None
         while True:
             proposed = await self.diagnose()
-            if without_action(proposed.plan):
-                return proposed.plan
-            if not proposed.plan.ask:
-                reason = f"rule {proposed.plan.rule}, in autonomous mode"
-                self.hearing.take(Decision(verdict=Verb.APPROVE, reason=reason, by="policy", plan=proposed.plan.id), "policy")
-                return proposed.plan
-            deadline = deadline or workflow.now() + timedelta(seconds=proposed.expires_s)
-            await self.hearing.hear(proposed.plan, deadline, proposed.remind_s)
-            if not self.hearing.stale:
-                return proposed.plan
+            if proposed.plan.ask and not without_action(proposed.plan):
+                deadline = deadline or workflow.now() + timedelta(seconds=proposed.expires_s)
+                await self.hearing.hear(proposed.plan, deadline, proposed.remind_s)
+            if self.hearing.stale:
+                continue
+            if not (proposed.plan.ask or without_action(proposed.plan)):
+                self.hearing.take_policy(proposed.plan)
+            return proposed.plan
 
     async def diagnose(self) -> Proposed:
         """Evidence, verdict, plan."""
@@ -145,6 +147,7 @@ class RemediateJob:
             result=outcome.result,
             restarted="accepted" in self.chronicle.marks and outcome.result is not Result.STOPPED,
             at=workflow.now(),
+            run=self.chronicle.run,
         )
         watcher = workflow.get_external_workflow_handle(names.watch_job_id(incident.anomaly.attempt.job))
         try:
@@ -152,36 +155,43 @@ class RemediateJob:
         except ApplicationError as error:
             workflow.logger.info("the job's watcher has ended: %s", error)
 
-    # Messages
+    # Messages. A handler takes any number of arguments: one that Python can't call would wedge the workflow for good.
 
     @workflow.update(name=names.DECIDE, description=f"Decide: {DECISION_FORM}")
-    def decide(self, message: Any) -> str:
+    def decide(self, *messages: Any) -> str:
         """Taken; whatever is wrong with a message was refused by the validator."""
-        decision = read_decision(message)
+        decision = read_decision(only(messages))
         self.hearing.take(decision, "update")
         return f"{decision.verdict} by {decision.by} is taken"
 
     @decide.validator
-    def check_decide(self, message: Any) -> None:
-        self.hearing.check(read_decision(message))
+    def check_decide(self, *messages: Any) -> None:
+        self.hearing.check(read_decision(only(messages)))
 
     @workflow.signal(name=names.APPROVE, description=SIGNAL_FORM)
-    def approve(self, message: Any) -> None:
-        self.hearing.take_signal(message, Verb.APPROVE)
+    def approve(self, *messages: Any) -> None:
+        self.hearing.take_signal(messages, Verb.APPROVE)
 
     @workflow.signal(name=names.REJECT, description=SIGNAL_FORM)
-    def reject(self, message: Any) -> None:
-        self.hearing.take_signal(message, Verb.REJECT)
+    def reject(self, *messages: Any) -> None:
+        self.hearing.take_signal(messages, Verb.REJECT)
 
     @workflow.update(name=names.REPORT_ANOMALY, description="Sent by detectors: something is wrong with this attempt")
-    def report_anomaly(self, anomaly: Anomaly) -> bool:
+    def report_anomaly(self, *anomalies: Any) -> bool:
         """True when it joined this incident; False when it is the one that opened it."""
-        joined = self.hearing.join(anomaly)
+        joined = self.hearing.join(read_record(Anomaly, anomalies))
         self.hearing.stale = self.hearing.stale and self.revision < REVISIONS_MAX
         return joined
 
+    @report_anomaly.validator
+    def check_anomaly(self, *anomalies: Any) -> None:
+        """What is seen when the story is over is another incident's: its detector tries again until this one is closed."""
+        if self.chronicle.incident.outcome:
+            raise Refusal("this incident is being closed; report it again for the next one")
+        read_record(Anomaly, anomalies)
+
     @workflow.signal(name=names.RESUMED, description="Sent by the guard at the end of a pause")
-    def end_of_pause(self) -> None:
+    def end_of_pause(self, *_: Any) -> None:
         self.execution.resumed = True
 
     @workflow.query(name=names.INCIDENT, description="The incident so far")
@@ -190,7 +200,7 @@ class RemediateJob:
 
 
 def newest(incident: Incident) -> Anomaly:
-    """The last sighting, with what the first one knew of the training's steps."""
-    latest = incident.joined[-1] if incident.joined else incident.anomaly
+    """The last sighting, with what the first one knew of the training's steps. A person's request is no new symptom."""
+    latest = next((a for a in reversed(incident.joined) if a.kind is not Kind.NONE), incident.anomaly)
     known = {"last_step": incident.anomaly.last_step, "checkpoint_step": incident.anomaly.checkpoint_step}
     return latest.model_copy(update={k: v for k, v in known.items() if getattr(latest, k) is None})

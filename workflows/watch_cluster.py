@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.search import job_attributes
     from rerail import names
     from rerail.records import Attempt, ClusterState, Notice, NoticeKind, RowKind
-    from rerail.requests import read_job_request
+    from rerail.requests import JOB_FORM, only, read_job_request
     from workflows.endings import cause_of, not_found
     from workflows.pages import cluster_page
     from workflows.profiles import ASK, LOOK_UP, RECORD, TELL, WATCH
@@ -85,18 +85,18 @@ class WatchCluster:
         return watcher
 
     @workflow.update(name=names.WATCH, description='Watch a job, in scope or not: {"job_id": "41001"}')
-    async def watch(self, message: Any) -> str:
+    async def watch(self, *messages: Any) -> str:
         """The workflow id of the job's watcher."""
-        attempt = await self.find(read_job_request(message).job_id)
+        attempt = await self.find(read_job_request(only(messages, JOB_FORM)).job_id)
         return await self.watch_over(attempt)
 
     @workflow.update(
         name=names.REMEDIATE,
         description='Have a job remediated now: {"job_id": "41001", "by": "your name", "reason": "why"}',
     )
-    async def remediate(self, message: Any) -> str:
+    async def remediate(self, *messages: Any) -> str:
         """The workflow id of the incident."""
-        request = read_job_request(message)
+        request = read_job_request(only(messages, JOB_FORM))
         attempt = await self.find(request.job_id)
         ask = RequestAsk(cluster=self.state.cluster, attempt=attempt, by=request.by, reason=request.reason)
         try:
@@ -105,12 +105,12 @@ class WatchCluster:
             raise ApplicationError(cause_of(error), type="Refused") from None
 
     @watch.validator
-    def check_watch(self, message: Any) -> None:
-        read_job_request(message)
+    def check_watch(self, *messages: Any) -> None:
+        read_job_request(only(messages, JOB_FORM))
 
     @remediate.validator
-    def check_remediate(self, message: Any) -> None:
-        read_job_request(message)
+    def check_remediate(self, *messages: Any) -> None:
+        read_job_request(only(messages, JOB_FORM))
 
     async def find(self, job_id: str) -> Attempt:
         """The job as known, else freshly looked up; a sentence when there is none."""

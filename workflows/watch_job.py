@@ -1,5 +1,7 @@
 """WatchJob: one for each job, over its attempts. Follows log, progress and state; an anomaly opens an incident."""
 
+import contextlib
+from datetime import timedelta
 from types import NoneType
 from typing import Any
 
@@ -10,6 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.asks import FollowAsk, Followed, NoteAsk, Opened, RemediateInput, RequestAsk, Seen, Told, WatchJobInput
     from rerail import names
     from rerail.records import Anomaly, JobWatch, Kind, Notice, NoticeKind, Recovery, RowKind
+    from rerail.requests import Refusal, read_record
     from workflows.endings import cause_of
     from workflows.pages import job_page
     from workflows.profiles import ASK, RECORD, TELL, WATCH
@@ -17,6 +20,10 @@ with workflow.unsafe.imports_passed_through():
 
 HISTORY_MAX = 50
 """Recoveries that a job remembers: more than any budget asks about."""
+
+WORD_WITHIN = timedelta(days=3)
+"""How long an ended job's watcher waits for word of its incident: longer than one asks, queues and verifies. One that was
+terminated by hand never tells its end."""
 
 
 @workflow.defn(name=names.WATCH_JOB)
@@ -28,6 +35,8 @@ class WatchJob:
         self.state = state
         self.follow = state.follow or FollowAsk(attempt=state.attempt)
         self.last = "starting"
+        self.closed: set[str] = set()
+        """Runs of incidents that have told their end, which may come before word that they were opened."""
 
     @workflow.run
     async def run(self, state: WatchJobInput) -> str:
@@ -35,9 +44,10 @@ class WatchJob:
         while not workflow.info().is_continue_as_new_suggested():
             followed = await self.follow_on()
             self.follow = followed.at
-            if followed.seen in (Seen.ENDED, Seen.GONE):
-                return await self.end(followed.why)
-            await self.take(followed)
+            if followed.seen not in (Seen.ENDED, Seen.GONE):
+                await self.take(followed)
+            elif await self.is_over(followed.why):
+                return followed.why
         await workflow.wait_condition(workflow.all_handlers_finished)
         return workflow.continue_as_new(self.state.model_copy(update={"follow": self.follow, "attempt": self.follow.attempt}))
 
@@ -57,8 +67,9 @@ class WatchJob:
                 )
                 await self.open_incident(self.anomaly(seen_at=followed.time, **fields))
         elif followed.seen is Seen.NEXT_ATTEMPT:
-            places = {name: place.model_copy(update={"begin": place.offset}) for name, place in followed.at.places.items()}
-            self.follow = FollowAsk(attempt=followed.at.attempt, places=places)
+            at = followed.at
+            places = {name: place.model_copy(update={"begin": place.offset}) for name, place in at.places.items()}
+            self.follow = FollowAsk(attempt=at.attempt, places=places, blind=at.blind)
             self.keep(attempt=followed.at.attempt)
         else:
             await self.tell_sight(followed)
@@ -75,13 +86,14 @@ class WatchJob:
         """Its incident, opened or joined; the one that is open then is remembered."""
         ask = RemediateInput(anomaly=anomaly, history=self.state.history)
         opened = await say("open_incident", ask, Opened, queue=names.CONTROL_QUEUE, summary=anomaly.kind, profile=ASK)
-        if not opened.closed:
-            self.keep(incident=opened.incident)
+        if not opened.closed and opened.run not in self.closed:
+            self.keep(incident=opened.incident, incident_run=opened.run)
         return opened
 
     @workflow.update(name=names.REMEDIATE, description="Sent by the cluster's watcher: a person wants this job remediated")
-    async def remediate(self, ask: RequestAsk) -> str:
+    async def remediate(self, *asks: Any) -> str:
         """The incident's workflow id."""
+        ask = read_record(RequestAsk, asks)
         anomaly = self.anomaly(kind=Kind.NONE, detector="request", seen_at=workflow.now(), why=ask.reason, requested_by=ask.by)
         try:
             opened = await self.open_incident(anomaly)
@@ -89,9 +101,21 @@ class WatchJob:
             raise ApplicationError(cause_of(error), type="Refused") from None
         return opened.incident
 
+    @remediate.validator
+    def check_remediate(self, *asks: Any) -> None:
+        read_record(RequestAsk, asks)
+
     @workflow.signal(name=names.CLOSED, description="Sent by an incident at its end")
-    def incident_closed(self, recovery: Recovery) -> None:
-        self.keep(history=(*self.state.history, recovery)[-HISTORY_MAX:], incident="")
+    def incident_closed(self, *recoveries: Any) -> None:
+        try:
+            recovery = read_record(Recovery, recoveries)
+        except Refusal as error:
+            workflow.logger.warning("a signal %s is no recovery: %s", names.CLOSED, error)
+            return
+        self.closed.add(recovery.run)
+        self.keep(history=(*self.state.history, recovery)[-HISTORY_MAX:])
+        if recovery.run == self.state.incident_run:
+            self.keep(incident="", incident_run="")
         self.show()
 
     @workflow.query(name=names.JOB_STATE, description="Attempt, open incident and recovery history of the job")
@@ -123,12 +147,18 @@ class WatchJob:
         notice = Notice(key=key, kind=kind, cluster=job.cluster, job_id=job.job_id, title=text[:200], at=workflow.now())
         begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=kind, profile=TELL)
 
-    async def end(self, why: str) -> str:
-        """An incident that is still open ends by itself."""
+    async def is_over(self, why: str) -> bool:
+        """False when an incident was open: its end may have started the job again, so look once more."""
         self.last = why
         self.show()
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        return why
+        if not self.state.incident:
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            return not self.state.incident
+        with contextlib.suppress(TimeoutError):
+            what = "the incident's end"
+            await workflow.wait_condition(lambda: not self.state.incident, timeout=WORD_WITHIN, timeout_summary=what)
+        self.keep(incident="", incident_run="")
+        return False
 
     def keep(self, **changes: Any) -> None:
         self.state = self.state.model_copy(update=changes)

@@ -1,9 +1,13 @@
 """Messages that people type: read leniently, judged strictly, refused with a sentence that tells what to send."""
 
 import re
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from rerail.records import Decision, Record, Verb
+
+R = TypeVar("R", bound=Record)
 
 TEXT_MAX = 500
 """Characters of a name or a reason."""
@@ -63,6 +67,21 @@ def read_decision(message: Any, verb: Verb | None = None) -> Decision:
     return Decision(verdict=said, reason=reason, by=by, plan=plan.strip())
 
 
+def only(messages: tuple[Any, ...], form: str = DECISION_FORM) -> Any:
+    """The one argument of a message: people send none or several as well. ValueError with a sentence."""
+    if len(messages) != 1:
+        raise Refusal(f"a JSON object is needed, not {len(messages) or 'no'} arguments; send {form}")
+    return messages[0]
+
+
+def read_record(kind: type[R], messages: tuple[Any, ...]) -> R:
+    """The record in a message between workflows; a person may send anything by the same name. Refusal with a sentence."""
+    try:
+        return kind.model_validate(only(messages, f"the JSON of a record {kind.__name__}"))
+    except ValidationError as error:
+        raise Refusal(f"that is no {kind.__name__}: {error.error_count()} fields are missing or wrong") from None
+
+
 def as_fields(message: Any, form: str) -> dict[str, Any]:
     if isinstance(message, Record):
         return message.model_dump()
@@ -73,7 +92,7 @@ def as_fields(message: Any, form: str) -> dict[str, Any]:
 
 def read_verb(fields: dict[str, Any]) -> Verb:
     said = fields.get("verdict")
-    if said not in set(Verb):
+    if not isinstance(said, str) or said not in set(Verb):
         raise Refusal(f'verdict has to be "approve" or "reject"; send {DECISION_FORM}')
     return Verb(said)
 
@@ -81,8 +100,9 @@ def read_verb(fields: dict[str, Any]) -> Verb:
 def text(fields: dict[str, Any], key: str, form: str) -> str:
     """A required text, bounded, without control characters."""
     value = fields.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise Refusal(f"{key} is required; send {form}")
-    if len(value) > TEXT_MAX:
+    if isinstance(value, str) and len(value) > TEXT_MAX:
         raise Refusal(f"{key} is longer than {TEXT_MAX} characters; say it shorter")
-    return "".join(c if c.isprintable() else " " for c in value).strip()
+    said = "".join(c if c.isprintable() else " " for c in value).strip() if isinstance(value, str) else ""
+    if not said:
+        raise Refusal(f"{key} is required; send {form}")
+    return said

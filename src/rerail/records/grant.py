@@ -15,6 +15,8 @@ class GrantAsk(Record):
     nodes_eligible: int = 0
     """Eligible nodes before this isolation, the wished ones included."""
     job: str = ""
+    run: str = ""
+    """The incident's first run: another incident of the same attempt is another wish."""
 
 
 class Grant(Record):
@@ -45,5 +47,6 @@ class GuardState(Record):
     paused_since: datetime | None = None
     isolations: tuple[Isolation, ...] = ()
     grants: dict[str, Grant] = {}
+    """By incident and run; the newest ones."""
     waiting: tuple[str, ...] = ()
     """Incidents that wait for the end of the pause."""

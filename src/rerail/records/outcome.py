@@ -32,3 +32,5 @@ class Recovery(Record):
     result: Result
     restarted: bool = False
     at: datetime
+    run: str = ""
+    """The incident's first run: its workflow id alone may have been used before."""
