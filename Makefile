@@ -41,9 +41,10 @@ check: setup-dev
 	.venv/bin/mypy
 	PYTHONPATH="$(CURDIR):$(CURDIR)/src" .venv/bin/lint-imports
 
-# How fast it is; raw samples go to bench/out/.
+# How fast it is; raw samples go to bench/out/. One alone: make bench BENCHES=bench/scan.py ARGS="--megabytes 50"
+BENCHES ?= $(wildcard bench/[a-z]*.py)
 bench: setup-dev
-	@for one in bench/[a-z]*.py; do echo "== $$one"; PYTHONPATH="$(CURDIR)" $(PY) $$one $(ARGS) || exit 1; done
+	@for one in $(BENCHES); do echo "== $$one"; PYTHONPATH="$(CURDIR)" $(PY) $$one $(ARGS) || exit 1; done
 
 # The locks anew, from pyproject.toml; pins that still fit stay. UPGRADE=-U takes newer versions. Needs uv (pip install uv).
 LOCK := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $(UPGRADE)
