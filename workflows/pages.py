@@ -32,15 +32,12 @@ WIDTH = 64
 
 
 def incident_page(incident: Incident) -> str:
-    """The whole incident on one page: what happened, why, what is proposed, what to do now, how it ended."""
-    parts = [headline(incident), ended(incident), happened(incident)]
-    if incident.verdict:
-        parts.append(because(incident.verdict))
-    if incident.plan:
-        parts.append(proposed(incident.plan))
-    if incident.stage is Stage.AWAITING_APPROVAL and incident.plan:
-        parts.append(how_to_answer(incident))
-    parts += [decided(incident), noted(incident)]
+    """The whole incident on one page. What waits for an answer shows proposal and answer first: the UI shows little at once."""
+    waits = incident.stage is Stage.AWAITING_APPROVAL and incident.plan is not None
+    plan = proposed(incident.plan) if incident.plan else ""
+    story = [happened(incident), because(incident.verdict) if incident.verdict else ""]
+    middle = [plan, how_to_answer(incident), *reversed(story)] if waits else [*story, plan]
+    parts = [headline(incident), ended(incident), *middle, decided(incident), noted(incident)]
     if incident.bundle:
         parts.append(f"The evidence was copied to `{plain(incident.bundle)}`; `rerail diagnose FOLDER` judges it again.")
     return "\n\n".join(part for part in parts if part)
@@ -64,7 +61,7 @@ def ended(incident: Incident) -> str:
     if not incident.outcome:
         return ""
     nodes = f"\n\nThe job runs on {plain(', '.join(incident.outcome.nodes))}." if incident.outcome.nodes else ""
-    return f"{code(incident.outcome.why)}{nodes}"
+    return f"{code(incident.outcome.why)}{nodes}\n\nNothing is left to do here: the button **Reset** would tell the story again."
 
 
 def happened(incident: Incident) -> str:
