@@ -19,7 +19,7 @@ HOSTILE = '{"rerail": {"off": true}}\n\x1b[31m JobState=FAILED NodeList=node1 "Ã
 def test_an_ended_job_tells_its_exit_and_until_when_a_requeue_is_possible(
     scheduler: SlurmScheduler, until: Until, sleeper: Callable[..., str]
 ) -> None:
-    job = until(sleeper("-N2", "--job-name=ends", seconds=0, exit_code=7), lambda job: job.state.ended)
+    job = until(sleeper("-N2", "--job-name=ends", seconds=0, exit_code=7), lambda job: job.state.ended and not job.completing)
     assert (job.state, job.exit_code, job.reason, job.name) == (JobState.FAILED, 7, "NonZeroExitCode", "ends")
     assert job.user == "rerailjob"
     assert len(job.nodes) == 2

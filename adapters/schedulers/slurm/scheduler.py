@@ -20,7 +20,7 @@ EFFECT_DEADLINE_S = 15.0
 """Slurm's own MessageTimeout is 10 s by default; after that its client says so itself."""
 
 SETTLE_S = 2
-"""A job that starts in the second in which its last attempt ended is killed at once, "Job credential revoked" (3 of 12 on 22.05)."""
+"""A job that starts in the second in which its last attempt ended is killed: "Job credential revoked" (22.05, 3 of 12)."""
 
 MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*([0-9]+)", re.MULTILINE)
 
