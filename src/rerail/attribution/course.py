@@ -107,6 +107,8 @@ def follow(case: Case) -> Course:
     ended = ending(case)
     told_last = case.log.times[-1][1] if case.log.times else None
     end = (until or told_last) if ended in _SILENT_TO_THE_END else trouble_at or until
+    if not points and ended in _SILENT_TO_THE_END:
+        last_at = told_last or (case.scheduler.started_at if case.scheduler else None)
     return Course(ended, points, last, last_at, usual_gap(points), trouble, trouble_at, until, _silent(last_at, end), phase)
 
 

@@ -279,7 +279,8 @@ def _log_finding(case: Case, places: Places, seen: list[Sighting]) -> Finding:
     raised = any(one.line <= sight.line <= one.last_line for sight in seen for one in case.log.tracebacks)
     numbers = tuple(sight.line for sight in seen)
     said = f"{lines.excerpt(first.raw)}\n{lines.excerpt(seen[-1].raw)}"
-    return replace(finding, text=said, last_line=seen[-1].line, lines=numbers, in_traceback=raised)
+    tags = frozenset({"precondition"} if row.fault is FaultClass.APPLICATION and _NEEDS.search(said) else ())
+    return replace(finding, text=said, last_line=seen[-1].line, lines=numbers, in_traceback=raised, tags=tags)
 
 
 def _by_traceback(case: Case, places: Places, sight: Sighting) -> Whom:
@@ -306,6 +307,10 @@ _ECHOES = re.compile(
     r"|DistNetworkError|EOFError$|rendezvous|BrokenPipeError|ConnectionResetError|ncclRemoteError|aborted|unhandled system error"
 )
 _PRECONDITIONS = ("ModuleNotFoundError", "ImportError", "FileNotFoundError", "PermissionError", "OSError", "NotADirectoryError")
+
+
+_NEEDS = re.compile(r"\b(?:ModuleNotFoundError|ImportError|FileNotFoundError|NotADirectoryError|cannot open shared object file)\b")
+"""Words of what a node has to offer before a program runs there."""
 
 
 def raised_by(case: Case, places: Places, one: Traceback) -> Whom:

@@ -13,6 +13,7 @@ from rerail.attribution.stragglers import Slowness
 from rerail.attribution.weighing import Weighed, weigh
 from rerail.attribution.whom import Places
 from rerail.case import Case
+from rerail.readers import lines
 from rerail.readers.progress import Phase
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
 
@@ -132,7 +133,7 @@ def straggling(matter: Matter) -> Verdict | None:
     if matter.hint is not Kind.STRAGGLER and (not (much or measured or named) or _broken(matter)):
         return None
     who = stragglers.blame(matter.case, matter.places, course, list(matter.findings), matter.slow)
-    lines = [*stragglers.evidence(matter.case, course, matter.slow), *(line for one in who.findings for line in one.evidence[:1])]
+    told = [*stragglers.evidence(matter.case, course, matter.slow), *(line for one in who.findings for line in one.evidence[:1])]
     return Verdict(
         kind=Kind.STRAGGLER,
         fault=who.fault,
@@ -141,7 +142,7 @@ def straggling(matter: Matter) -> Verdict | None:
         culprit_ranks=who.ranks,
         advice=who.advice,
         confidence=0.8 if who.nodes else 0.6 if who.ranks else 0.4,
-        evidence=_in_order(lines[:MOST_EVIDENCE]),
+        evidence=_in_order(told[:MOST_EVIDENCE]),
         why=who.why,
         unknowns=matter.case.missing,
     )
@@ -287,7 +288,9 @@ def unexplained(matter: Matter) -> Verdict:
         matter.hint is Kind.HANG or matter.hint is None and (course.stopped or bool(waited) and not _lost_first(waited, echoes))
     )
     kind = Kind.HANG if hang else Kind.CRASH
+    hang = hang or (matter.hint is None and course.ending is Ending.RUNNING and not _died(matter))
     cause = ("nccl_timeout_unexplained" if waited else "silent_wedge") if hang else "unknown"
+    kind = Kind.HANG if hang else Kind.CRASH
     why = _silence(course) if hang else "The job failed, and what is there shows only consequences of something that is not told."
     return Verdict(
         kind=kind,
@@ -356,7 +359,8 @@ def _confidence(one: Finding, weighed: Weighed) -> float:
 def _why(matter: Matter, one: Finding, kind: Kind) -> str:
     where = f" Culprit: {', '.join(one.nodes[:4])}." if one.nodes and one.advice is Advice.RESTART_EXCLUDING_NODES else ""
     stopped = f" Progress stopped{_at_step(matter.course)}." if kind is Kind.HANG else ""
-    return f"{one.why}{where}{stopped}"
+    said = f" It says: {lines.excerpt(one.text.splitlines()[0], 140)}" if one.general and one.text else ""
+    return f"{one.why}{said}{where}{stopped}"
 
 
 def _rival(one: Finding) -> str:
@@ -367,25 +371,22 @@ def _rival(one: Finding) -> str:
 
 def _evidence(matter: Matter, one: Finding | None) -> tuple[Excerpt, ...]:
     """The few lines that tell, in order of time where it is known and of lines where not."""
-    lines = [*(one.evidence if one else ())]
-    agreeing = [
-        other
-        for other in matter.weighed.echoes
-        if one is not None and other.role is Role.ROOT and set(other.nodes) & set(one.nodes)
-    ]
+    told = [*_last_progress(matter), *(one.evidence if one else ())]
+    agreeing = [other for other in matter.weighed.echoes if one is not None and other.role is Role.ROOT and set(other.nodes) & set(one.nodes)]
     for other in agreeing[:2]:
-        lines += other.evidence[:1]
+        told += other.evidence[:1]
     echoes = [other for other in matter.findings if other.role is Role.CASCADE and other.line is not None]
     for echo in sorted(echoes, key=lambda other: other.line or 0)[:2]:
-        lines += [excerpt.model_copy(update={"role": Role.CASCADE}) for excerpt in echo.evidence[:1]]
-    lines = [*_last_progress(matter), *lines]
-    return _in_order(lines[:MOST_EVIDENCE])
+        told += [excerpt.model_copy(update={"role": Role.CASCADE}) for excerpt in echo.evidence[:1]]
+    return _in_order(told[:MOST_EVIDENCE])
 
 
-def _in_order(lines: list[Excerpt]) -> tuple[Excerpt, ...]:
-    if all(line.at is not None for line in lines):
-        return tuple(sorted(lines, key=lambda line: line.at))  # type: ignore[arg-type,return-value]
-    return tuple(lines)
+def _in_order(told: list[Excerpt]) -> tuple[Excerpt, ...]:
+    """By time when all tell one."""
+    times = [excerpt.at for excerpt in told if excerpt.at is not None]
+    if len(times) < len(told):
+        return tuple(told)
+    return tuple(excerpt for _, _, excerpt in sorted(zip(times, range(len(told)), told, strict=True), key=lambda item: item[:2]))
 
 
 def _last_progress(matter: Matter) -> tuple[Excerpt, ...]:

@@ -95,7 +95,7 @@ def _single_rank_node(one: Finding, places: Places) -> bool:
 
 def _precondition(one: Finding, places: Places) -> Finding:
     """A module or file that is missing: on one node of several it is that node's, everywhere it is the program's."""
-    if one.level is Level.EXCEPTION and (_whole_node(one, places) or _single_rank_node(one, places)):
+    if one.level in (Level.EXCEPTION, Level.LOG) and (_whole_node(one, places) or _single_rank_node(one, places)):
         why = f"{one.why} Only {one.nodes[0]} has it: its files, mounts or image differ."
         return replace(one, fault=FaultClass.SYSTEM, advice=Advice.RESTART_EXCLUDING_NODES, scope=Scope.NODE, why=why)
     return _of_ranks(one, places)

@@ -25,8 +25,8 @@ from rerail.signatures import Scanner, Signature
 WALK_ALL = 6 << 20
 """Bytes up to which a log is walked line by line: a second or two."""
 
-WALK_FRONT = 4_000
-WALK_END = 1_000
+WALK_FRONT = 3_000
+WALK_END = 240
 """Lines walked at the front and at the end of each block of a larger log; the end so that the last progress is found anywhere."""
 
 AROUND_ERRORS = 300
