@@ -12,6 +12,7 @@ FAMILIES = (
     "storage",
     "network",
     "cuda",
+    "accelerators",
     "nccl",
     "torch",
     "training",

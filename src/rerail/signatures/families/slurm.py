@@ -363,7 +363,7 @@ ROWS: tuple[Signature, ...] = (
         "node_not_responding",
         SICK_NODE,
         "node_failure",
-        r"(?:[Nn]odes? (?P<nodes>[A-Za-z0-9_.,\[\]-]+) not responding|Reason=Not responding)",
+        r"(?:[Nn]odes? (?P<nodes>[A-Za-z0-9_.,\[\]-]+) not responding|\bNot responding\b)",
         "The node stopped answering the scheduler.",
         "slurmctld: error: Nodes gpu-b07 not responding, setting DOWN",
     ),

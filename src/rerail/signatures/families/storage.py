@@ -226,7 +226,7 @@ ROWS: tuple[Signature, ...] = (
         "nvme_timeout",
         FAULTY_NODE,
         "disk_failure",
-        r"nvme nvme[0-9]+: (?:I/O (?:tag )?[0-9]+.*timeout|Device not ready|controller is down|Disabling device after reset failure|Removing after probe failure|Abort status|failed to (?:reset|set APST))|nvme[0-9a-z]*: .*no available path - failing I/O|nvme [0-9a-f:.]+: (?:controller is down|enabling device .*fail)",
+        r"nvme nvme[0-9]+: (?:I/O .*timeout|Device not ready|controller is down|Disabling device after reset failure|Removing after probe failure|Abort status|failed to (?:reset|set APST))|no available path - failing I/O|Disabling device after reset failure|nvme [0-9a-f:.]+: (?:controller is down|enabling device .*fail)",
         "A disk of the host does not answer.",
         "nvme nvme2: I/O 812 QID 3 timeout, reset controller",
         "nvme nvme2: Disabling device after reset failure: -19",

@@ -16,7 +16,7 @@ from rerail.signatures.signature import Signature
 
 _row = Family("xid", "NVIDIA driver (NVRM), Xid catalogue of 2025-10-29")
 
-_HEAD = r"\bXid (?:\(PCI:[0-9a-fA-F:.]+\)|[0-9]{4}:[0-9a-fA-F:.]+): "
+_HEAD = r"\bXid (?:\((?:PCI:)?[0-9a-fA-F:.]+\)|[0-9]{4}:[0-9a-fA-F:.]+): "
 _CATALOGUED = (
     *(8, 11, 13, 25, 31, 32, 37, 38, *range(39, 42), 43, 44, 45, 46, 48, 54, 60, 62, 63, 64, 66, 67, 68, 69, *range(70, 73), 74),
     *(*range(75, 78), 78, 79, 80, *range(82, 90), 92, 93, 94, 95, *range(96, 106), 106, 107, 109, 110, 119, 120, 121),
@@ -290,6 +290,28 @@ ROWS: tuple[Signature, ...] = (
         source="NVIDIA open kernel modules, header of Xid numbers",
     ),
     _xid(ECHO, "gpu_channel_killed", (174,), "SILENT_RC_KILL", "A channel was killed on purpose, after something else."),
+    _row(
+        "told_broken",
+        FAULTY_NODE,
+        "gpu_xid_reported",
+        r"(?i:\bxid ?(?:errors?|code|event)?:?(?: ?=)? ?\[?(?:46|48|54|62|64|74|79|95|109|119|120|136|140|143|158|167|168|169|171|172)\b)",
+        "Something that watches the GPU tells of an Xid that means a broken GPU.",
+        "gpud: GPU 3 reported Xid 79",
+        "node-problem-detector: XidError: 119 on GPU-7d0e21c4",
+        source="gpud, DCGM, node-problem-detector",
+        breadth=1,
+    ),
+    _row(
+        "told_program",
+        CODE_RETRY,
+        "gpu_xid_reported",
+        r"(?i:\bxid ?(?:errors?|code|event)?:?(?: ?=)? ?\[?(?:8|11|13|25|31|32|43|45|69|80)\b)",
+        "Something that watches the GPU tells of an Xid that the program causes first.",
+        "gpud: GPU 3 reported Xid 31",
+        source="gpud, DCGM, node-problem-detector",
+        role="cascade",
+        breadth=1,
+    ),
     _row(
         "unknown",
         ODD_NODE,
