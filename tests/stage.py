@@ -84,6 +84,7 @@ def write_settings(path: Path, server: str, ui: str) -> None:
         "clusters:\n"
         f"  {CLUSTER}:\n"
         f"    scheduler: {{local: {{folder: ./{CLUSTER}}}}}\n"
+        "    hang: {floor_s: 300}\n"  # a machine shared with other tests is silent for long
     )
 
 

@@ -55,6 +55,7 @@ async def service(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Service]:
         "  testbed:\n"
         f"    scheduler: {{slurm: {{conf: {cluster.slurm_conf}}}}}\n"
         f'    kernel_log: "{cluster.kernel_log_template}"\n'
+        "    hang: {floor_s: 300}\n"  # a machine shared with other tests is silent for long
     )
     yield Service(server.client, settings)
     await server.shutdown()
