@@ -56,6 +56,12 @@ ERROR: pip's dependency resolver does not currently take into account all the pa
 [Wed Mar 12 06:30:26 2025] NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)
 [Wed Mar 12 06:30:26 2025] nvidia-nvswitch3: SXid (PCI:0000:ca:00.0): 12021, Non-fatal, Link 32 single-bit ECC
 nfs: server nas1 OK
+/x/torchvision/io/image.py:13: UserWarning: Failed to load image Python extension: 'libpng16.so.16: cannot open shared object file: No such file or directory'
+WARNING: ImportError: No module named 'apex', falling back to torch layer norm
+stragglers found: 0
+straggler detection: on
+nan loss check: True, skip nan loss: True
+straggler ranks: none
 mce: CPU17: Core temperature/speed normal (total events = 1)
 note: if you see 'CUDA error: out of memory' lower the batch size
 [INFO] saved checkpoint step=1000 path=/ckpt/iter_0001000.pt bytes=4800271

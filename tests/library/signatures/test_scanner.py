@@ -1,6 +1,7 @@
 """The scan: any chunks, long lines, strange bytes, bounded memory, the same answer."""
 
 import io
+import random
 import subprocess
 import sys
 
@@ -35,6 +36,14 @@ def test_how_a_text_is_chunked_changes_nothing(lines: list[bytes], cuts: list[in
 @settings(max_examples=25, deadline=None)
 def test_engines_agree_on_any_text(lines: list[bytes]) -> None:
     text = b"\n".join(lines)
+    told = [scan(text, engine_name=name) for name in installed()]
+    assert all(one == told[0] for one in told)
+
+
+def test_engines_agree_on_thousands_of_mixed_lines() -> None:
+    dice = random.Random(7)
+    lines = [dice.choice(EXAMPLES)[dice.randrange(9) :] + b" " * dice.randrange(2) + dice.choice(EXAMPLES) for _ in range(1000)]
+    text = b"\n".join(dice.choice((line, dice.choice(EXAMPLES))) for line in lines for _ in range(2))
     told = [scan(text, engine_name=name) for name in installed()]
     assert all(one == told[0] for one in told)
 

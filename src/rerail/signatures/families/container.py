@@ -117,6 +117,7 @@ ROWS: tuple[Signature, ...] = (
         "The program that should run is not there.",
         "bash: torchrun: command not found",
         "python: can't open file '/app/train.py': [Errno 2] No such file or directory",
+        breadth=1,
     ),
     _kube(
         "oom_killed",

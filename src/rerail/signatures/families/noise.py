@@ -78,10 +78,9 @@ ROWS: tuple[Signature, ...] = (
         "fallback",
         HARMLESS,
         "optional_missing",
-        r"(?i:(?:not (?:installed|available|found|compiled)|cannot import|failed to import|could not load|import failed)[^\n]{0,60}(?:falling back|fall back|using (?:the )?(?:default|fallback|slow|native|torch|pure)|skipp|disabl|ignor|continuing|proceeding))",
+        r"(?i:(?:not (?:installed|available|found|compiled)|no module named|cannot import|failed to import|could not load|import failed)[^\n]{0,60}(?:falling back|fall back|using (?:the )?(?:default|fallback|slow|native|torch|pure)|skipp|disabling|ignor|continuing|proceeding))",
         "Something optional is missing: a slower way is taken.",
         "sv1: NVIDIA Apex fused kernels not installed; falling back to torch layernorm",
-        breadth=1,
     ),
     _row(
         "ignored_text",

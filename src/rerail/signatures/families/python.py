@@ -95,7 +95,7 @@ ROWS: tuple[Signature, ...] = (
         "A file is missing: a wrong path on all nodes, a missing mount on one.",
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.idx'",
         "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error.",
-        breadth=1,
+        breadth=2,
     ),
     _row(
         "permission",
@@ -231,11 +231,10 @@ ROWS: tuple[Signature, ...] = (
         "ignored",
         HARMLESS,
         "ignored_exception",
-        r"Exception ignored in(?: thread)?:|ResourceWarning: |(?:User|Future|Deprecation|Runtime|PendingDeprecation|Import)Warning: ",
+        r"Exception ignored in(?: thread)?:|ResourceWarning: |(?:Future|Deprecation|Runtime|PendingDeprecation|Import)Warning: |UserWarning: (?:[^C\n]|C[^U\n])",
         "Python itself ignores it, or only warns.",
         "[1,3]<stderr>:Exception ignored in: <function Pool.__del__ at 0x7f31c0a0>",
         "/x/checkpoint.py:464: UserWarning: torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly.",
-        breadth=1,
     ),
     _row(
         "pip",
