@@ -55,7 +55,7 @@ class Watching:
             else:
                 failing_since = None
                 survey = compare(ask, reading, self.scopes[ask.cluster])
-                if survey.appeared or survey.updated or survey.gone or ask.blind_since or datetime.now(UTC) >= until:
+                if has_news(ask, survey) or datetime.now(UTC) >= until:
                     return survey
             await asyncio.sleep(view.interval_s)
 
@@ -102,6 +102,11 @@ def compare(ask: SurveyAsk, reading: Reading, scope: Scope) -> Survey:
             updated.append(now)
     gone = tuple(job_id for job_id in ask.known if job_id not in here)
     return Survey(read_at=reading.read_at, appeared=tuple(appeared), updated=tuple(updated), gone=gone)
+
+
+def has_news(ask: SurveyAsk, survey: Survey) -> bool:
+    """True when the workflow should hear of it: jobs changed, sight came back, or this is the first reading ever."""
+    return bool(survey.appeared or survey.updated or survey.gone or ask.blind_since or ask.read_at is None)
 
 
 def worth_watching(job: Job, last_read: datetime | None) -> bool:

@@ -13,7 +13,7 @@ def without_action(plan: Plan) -> tuple[Result, str] | None:
     if plan.refusal:
         return Result.REFUSED, f"nothing was done: {plan.refusal}"
     if {step.kind for step in plan.steps} <= HARMLESS:
-        return Result.NO_ACTION, " ".join(plan.reasons)
+        return Result.NO_ACTION, "; ".join(plan.reasons)
     return None
 
 

@@ -63,11 +63,12 @@ class Execution:
         if plan.has(StepKind.STOP):
             await self.effect("stop")
             self.chronicle.mark("accepted")
-            return outcome(Result.STOPPED, " ".join(plan.reasons))
+            return outcome(Result.STOPPED, "; ".join(plan.reasons))
         refusal = await self.ask_guard(plan, facts) if plan.excluded else ""
         if refusal:
             return outcome(Result.REFUSED, f"nothing was done: {refusal}")
         await self.effect("requeue")
+        self.chronicle.mark("accepted")
         await self.see_through(plan)
         return None
 
@@ -94,7 +95,6 @@ class Execution:
             await self.unpaused("start")
         except ActivityError as error:
             self.chronicle.remark(f"after the requeue: {cause_of(error)}; the scheduler starts the job by itself")
-        self.chronicle.mark("accepted")
 
     async def effect(self, name: str, *, nodes: tuple[str, ...] = ()) -> Effect:
         """One effect; ActivityError of the type PAUSED while somebody has paused the cluster."""
