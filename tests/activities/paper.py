@@ -1,0 +1,107 @@
+"""A cluster on paper: a scheduler whose jobs are records, and an audit trail in a list. For tests of who calls them, and when."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rerail.errors import NoSuchJob, RerailError
+from rerail.records import AuditRow, Job, JobState, Node, NodeState, Notice, Rank, Reading
+
+NODES = tuple(f"gpu-{n:02}" for n in range(1, 7))
+
+
+def failed_job(**more: Any) -> Job:
+    """A batch job that died on four nodes."""
+    said = {
+        "cluster": "alpha",
+        "job_id": "41001",
+        "name": "train",
+        "state": JobState.FAILED,
+        "nodes": NODES[:4],
+        "nodes_needed": 4,
+    }
+    return Job(**(said | more))
+
+
+@dataclass
+class PaperScheduler:
+    """Each command is kept; `before` may change the world, or raise, at any call."""
+
+    jobs: dict[str, Job]
+    cluster: str = "alpha"
+    commands: list[tuple[Any, ...]] = field(default_factory=list)
+    before: Callable[[str], None] = lambda _: None
+    down: set[str] = field(default_factory=set)
+
+    def read(self) -> Reading:
+        self.before("read")
+        return Reading(cluster=self.cluster, read_at=datetime.now(UTC), jobs=tuple(self.jobs.values()))
+
+    def job(self, job_id: str) -> Job:
+        self.before("job")
+        if job_id not in self.jobs:
+            raise NoSuchJob(f"the scheduler does not know job {job_id}")
+        return self.jobs[job_id]
+
+    def nodes(self) -> tuple[Node, ...]:
+        self.before("nodes")
+        return tuple(Node(name=n, state=NodeState.DOWN if n in self.down else NodeState.UP) for n in NODES)
+
+    def ranks(self, job: Job) -> tuple[Rank, ...]:
+        return ()
+
+    def requeue(self, job_id: str, *, running: bool) -> None:
+        self.take("requeue", job_id, running)
+        job = self.jobs[job_id]
+        later = datetime.now(UTC) + timedelta(minutes=5)
+        self.change(job_id, state=JobState.PENDING, restarts=job.restarts + 1, nodes=(), begins_at=later, started_at=None)
+
+    def exclude(self, job_id: str, nodes: Sequence[str]) -> None:
+        self.take("exclude", job_id, tuple(nodes))
+        self.change(job_id, excluded_nodes=tuple(nodes))
+
+    def start_now(self, job_id: str) -> None:
+        self.take("start_now", job_id)
+        self.change(job_id, state=JobState.RUNNING, begins_at=None, started_at=datetime.now(UTC))
+
+    def cancel(self, job_id: str) -> None:
+        self.take("cancel", job_id)
+        self.change(job_id, state=JobState.CANCELLED)
+
+    def take(self, *command: Any) -> None:
+        self.before(command[0])
+        self.commands.append(command)
+
+    def change(self, job_id: str, **fields: Any) -> None:
+        self.jobs[job_id] = self.jobs[job_id].model_copy(update=fields)
+
+
+@dataclass
+class PaperAudit:
+    """Each key once."""
+
+    kept: dict[str, AuditRow] = field(default_factory=dict)
+
+    def append(self, row: AuditRow) -> bool:
+        new = row.key not in self.kept
+        self.kept.setdefault(row.key, row)
+        return new
+
+    def rows(self, after: int = 0, limit: int = 1000, incident: str = "", cluster: str = "") -> Iterator[tuple[int, AuditRow]]:
+        yield from list(enumerate(self.kept.values(), 1))[after : after + limit]
+
+
+@dataclass
+class PaperChannel:
+    """Takes every notice, unless `fails` says how it doesn't."""
+
+    name: str
+    fails: list[RerailError] = field(default_factory=list)
+    """One for each of the next tries; after them it works."""
+    sent: list[Notice] = field(default_factory=list)
+
+    def send(self, notice: Notice) -> None:
+        if self.fails:
+            raise self.fails.pop(0)
+        self.sent.append(notice)
