@@ -87,6 +87,15 @@ class Course(NamedTuple):
         return self.last_at or self.trouble_at or self.until
 
 
+SURVIVED = 3
+"""Progress lines after a line that no job prints after its death: the trouble told there was survived."""
+
+
+def survived_line(course: Course) -> int:
+    """Trouble told up to this line was survived; 0 when none was."""
+    return course.points[-SURVIVED - 1].line if len(course.points) > SURVIVED else 0
+
+
 def limit(course: Course) -> timedelta:
     """The silence that is no longer usual for this job."""
     usual = timedelta(seconds=MEDIANS * (course.gap_s or 0.0))

@@ -1,13 +1,14 @@
 """Findings: each source's candidates for the root, in one form, so that they can be weighed against each other."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
+from typing import TypeVar
 
 from rerail import signatures
-from rerail.attribution.course import Course, Ending
+from rerail.attribution.course import Course, Ending, survived_line
 from rerail.attribution.whom import Places, Whom
 from rerail.case import Case
 from rerail.readers import lines
@@ -16,6 +17,9 @@ from rerail.readers.kernel import KernelLine
 from rerail.readers.tracebacks import Traceback
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Rank, Role
 from rerail.signatures import Scope, Signature
+
+
+T = TypeVar("T")
 
 
 class Level(IntEnum):
@@ -82,8 +86,8 @@ def gather(case: Case, places: Places, course: Course) -> list[Finding]:
         *_from_scheduler(case, places),
         *_from_state(case, course),
         *_from_kernels(case, places, course),
-        *_from_log(case, places),
-        *_from_tracebacks(case, places),
+        *_from_log(case, places, course),
+        *_from_tracebacks(case, places, course),
         *_from_error_files(case, places),
         *_from_failures(case, places, course),
         *_from_processes(case, places),
@@ -254,13 +258,25 @@ def _by_row(
 # --- the job's log -------------------------------------------------------------------------------------------------------------
 
 
-def _from_log(case: Case, places: Places) -> list[Finding]:
+def _from_log(case: Case, places: Places, course: Course) -> list[Finding]:
     """One finding for each row that the log hits, over all who said it."""
     groups: dict[str, list[Sighting]] = {}
     for seen in case.log.sightings:
         if seen.row.role is not Role.NOISE:
             groups.setdefault(seen.row.id, []).append(seen)
-    return [_log_finding(case, places, seen) for seen in groups.values()]
+    return [
+        replace(
+            _log_finding(case, places, _lasting(seen, course, lambda sight: sight.line)),
+            lines=tuple(sight.line for sight in seen),
+        )
+        for seen in groups.values()
+    ]
+
+
+def _lasting(seen: list[T], course: Course, line_of: Callable[[T], int]) -> list[T]:
+    """Of what was seen, the part that training did not go on after; all of it when it went on after all."""
+    after = survived_line(course)
+    return [one for one in seen if line_of(one) > after] or seen
 
 
 def _log_finding(case: Case, places: Places, seen: list[Sighting]) -> Finding:
@@ -277,10 +293,9 @@ def _log_finding(case: Case, places: Places, seen: list[Sighting]) -> Finding:
     first = seen[0]
     finding = _by_row(row, level, _all(whoms), evidence, first.front.at or case.log.time_near(first.line), first.line)
     raised = any(one.line <= sight.line <= one.last_line for sight in seen for one in case.log.tracebacks)
-    numbers = tuple(sight.line for sight in seen)
     said = f"{lines.excerpt(first.raw)}\n{lines.excerpt(seen[-1].raw)}"
     tags = frozenset({"precondition"} if row.fault is FaultClass.APPLICATION and _NEEDS.search(said) else ())
-    return replace(finding, text=said, last_line=seen[-1].line, lines=numbers, in_traceback=raised, tags=tags)
+    return replace(finding, text=said, last_line=seen[-1].line, in_traceback=raised, tags=tags)
 
 
 def _by_traceback(case: Case, places: Places, sight: Sighting) -> Whom:
@@ -309,7 +324,9 @@ _ECHOES = re.compile(
 _PRECONDITIONS = ("ModuleNotFoundError", "ImportError", "FileNotFoundError", "PermissionError", "OSError", "NotADirectoryError")
 
 
-_NEEDS = re.compile(r"\b(?:ModuleNotFoundError|ImportError|FileNotFoundError|NotADirectoryError|cannot open shared object file)\b")
+_NEEDS = re.compile(
+    r"\b(?:ModuleNotFoundError|ImportError|FileNotFoundError|NotADirectoryError|cannot open shared object file)\b"
+)
 """Words of what a node has to offer before a program runs there."""
 
 
@@ -324,14 +341,14 @@ def raised_by(case: Case, places: Places, one: Traceback) -> Whom:
     return Whom()
 
 
-def _from_tracebacks(case: Case, places: Places) -> list[Finding]:
+def _from_tracebacks(case: Case, places: Places, course: Course) -> list[Finding]:
     """One finding for each exception that no row knows."""
     known = {seen.line for seen in case.log.sightings}
     groups: dict[str, list[Traceback]] = {}
     for one in case.log.tracebacks:
         if one.raised and one.last_line not in known and not _WRAPPERS.search(one.name):
             groups.setdefault(_same(one.raised), []).append(one)
-    return [_raised_finding(case, places, seen) for seen in groups.values()]
+    return [_raised_finding(case, places, _lasting(seen, course, lambda one: one.last_line)) for seen in groups.values()]
 
 
 def _same(raised: str) -> str:
@@ -413,7 +430,7 @@ _TEARDOWN = (-15, -2, 143, 130)
 
 def _from_failures(case: Case, places: Places, course: Course) -> list[Finding]:
     """What launchers say of exit codes and signals. Whoever exits with 1 raised something that is told elsewhere, or lost a peer."""
-    after = course.points[-3].line if len(course.points) > 3 else 0  # what ended in an earlier attempt is history
+    after = survived_line(course)  # what ended in an earlier attempt is history
     told = [one for one in case.log.failures if one.line > after and one.exit_code not in (None, 0, 1, *_TEARDOWN, -6)]
     signals = [one for one in told if one.exit_code is not None and (one.exit_code < 0 or one.exit_code > 128)]
     chosen = signals or told

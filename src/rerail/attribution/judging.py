@@ -105,7 +105,7 @@ def by_its_own_word(matter: Matter) -> Verdict | None:
         or matter.hint in (Kind.CRASH, Kind.HANG)
     ):
         return None
-    after = course.points[-3].line if len(course.points) > 3 else 0
+    after = courses.survived_line(course)
     wills = [
         one for one in matter.findings if one.fault is FaultClass.NONE and one.role is Role.ROOT and (one.last_line or 0) > after
     ]
@@ -372,7 +372,11 @@ def _rival(one: Finding) -> str:
 def _evidence(matter: Matter, one: Finding | None) -> tuple[Excerpt, ...]:
     """The few lines that tell, in order of time where it is known and of lines where not."""
     told = [*_last_progress(matter), *(one.evidence if one else ())]
-    agreeing = [other for other in matter.weighed.echoes if one is not None and other.role is Role.ROOT and set(other.nodes) & set(one.nodes)]
+    agreeing = [
+        other
+        for other in matter.weighed.echoes
+        if one is not None and other.role is Role.ROOT and set(other.nodes) & set(one.nodes)
+    ]
     for other in agreeing[:2]:
         told += other.evidence[:1]
     echoes = [other for other in matter.findings if other.role is Role.CASCADE and other.line is not None]

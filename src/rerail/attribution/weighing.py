@@ -3,13 +3,10 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from rerail.attribution.course import Course, Ending
+from rerail.attribution.course import Course, Ending, survived_line
 from rerail.attribution.findings import Finding, Level
 from rerail.records import Advice, FaultClass, Kind, Role
 from rerail.signatures import Scope
-
-SURVIVED = 3
-"""Progress lines after a line that no job prints after its death: the trouble told there was survived."""
 
 REACH = timedelta(seconds=60)
 """Two candidates within this time of each other are both told: clocks differ, and logs are buffered."""
@@ -41,7 +38,7 @@ def _survived(one: Finding, course: Course) -> bool:
     """True for trouble in the log that training went on after."""
     if one.last_line is None or one.level not in (Level.LOG, Level.EXCEPTION, Level.SUMMARY):
         return False
-    return sum(point.line > one.last_line for point in course.points[-SURVIVED - 1 :]) > SURVIVED
+    return one.last_line <= survived_line(course)
 
 
 def trust(one: Finding, course: Course) -> int:
