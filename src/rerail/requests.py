@@ -11,6 +11,8 @@ R = TypeVar("R", bound=Record)
 
 TEXT_MAX = 500
 """Characters of a name or a reason."""
+PLAN_MAX = 64
+"""Characters of a plan's id, as a person repeats it."""
 
 DECISION_FORM = '{"verdict": "approve" or "reject", "reason": "why", "by": "your name"}'
 REQUEST_FORM = '{"by": "your name", "reason": "why"}'
@@ -61,10 +63,10 @@ def read_decision(message: Any, verb: Verb | None = None) -> Decision:
     fields = as_fields(message, DECISION_FORM)
     said = verb or read_verb(fields)
     plan = fields.get("plan", "")
-    if not isinstance(plan, str):
+    if not isinstance(plan, str) or len(plan) > PLAN_MAX:
         raise Refusal(f"plan has to be the text shown with the proposal; send {DECISION_FORM}")
     reason, by = text(fields, "reason", DECISION_FORM), text(fields, "by", DECISION_FORM)
-    return Decision(verdict=said, reason=reason, by=by, plan=plan.strip())
+    return Decision(verdict=said, reason=reason, by=by, plan=printable(plan))
 
 
 def only(messages: tuple[Any, ...], form: str = DECISION_FORM) -> Any:
@@ -102,7 +104,12 @@ def text(fields: dict[str, Any], key: str, form: str) -> str:
     value = fields.get(key)
     if isinstance(value, str) and len(value) > TEXT_MAX:
         raise Refusal(f"{key} is longer than {TEXT_MAX} characters; say it shorter")
-    said = "".join(c if c.isprintable() else " " for c in value).strip() if isinstance(value, str) else ""
+    said = printable(value) if isinstance(value, str) else ""
     if not said:
         raise Refusal(f"{key} is required; send {form}")
     return said
+
+
+def printable(value: str) -> str:
+    """The text without control characters, which must never reach a terminal."""
+    return "".join(c if c.isprintable() else " " for c in value).strip()
