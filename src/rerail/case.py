@@ -64,12 +64,12 @@ def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL) 
     if not path.exists():
         raise Misconfigured(f"{path} does not exist; give a case folder or a log file")
     if not path.is_dir():
-        log, missing = _log(path, rows, None)
+        log, unread = _log(path, rows, None)
         return Case(
             str(path),
             log,
             rank_nodes=dict(log.rank_nodes),
-            missing=(*missing, "only a log was given: no scheduler's record, no kernel log"),
+            missing=(*unread, "only a log was given: no scheduler's record, no kernel log"),
         )
     missing: list[str] = []
     said = _json(path / "scheduler.json", missing)

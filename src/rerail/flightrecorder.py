@@ -101,6 +101,9 @@ class _Reader:
         self.at += count
         return self.data[self.at - count : self.at]
 
+    def skip(self, count: int) -> None:
+        self.take(count)
+
     def number(self, form: str) -> Any:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
@@ -168,8 +171,8 @@ def _memo(form: str) -> Callable[[_Reader], None]:
 
 
 _OPCODES: dict[bytes, Callable[[_Reader], None]] = {
-    b"\x80": lambda reader: None if reader.take(1) else None,  # PROTO
-    b"\x95": lambda reader: None if reader.take(8) else None,  # FRAME
+    b"\x80": lambda reader: reader.skip(1),  # PROTO
+    b"\x95": lambda reader: reader.skip(8),  # FRAME
     b"(": lambda reader: reader.stack.append(_MARK),
     b"}": lambda reader: reader.stack.append({}),
     b"]": lambda reader: reader.stack.append([]),
@@ -296,7 +299,8 @@ def _odd_ones(description: str, number: int, by_operation: dict[str, list[int]])
     odd = sorted({rank for operation, ranks in by_operation.items() if operation != usual for rank in ranks})
     few = tuple(odd) if len(odd) < len(by_operation[usual]) else ()
     others = ", ".join(sorted(set(by_operation) - {usual})[:3])
-    why = f"In group {description}, call {number}, rank {_words(tuple(odd))} runs {others} and the others {usual}: the code takes different ways."
+    who = f"In group {description}, call {number}, rank {_words(tuple(odd))} runs {others} and the others {usual}"
+    why = f"{who}: the code takes different ways."
     return Blame(few, why, diverged=True)
 
 

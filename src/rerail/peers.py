@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 DEVIATIONS = 3.5
-"""Robust deviations from the median of the peers: with it the slow worker of a real trace stood out in 44 of 44 steps, a sequence-length
-imbalance in at most 1 of 43."""
+"""Robust deviations from the median of the peers: with it the slow worker of a real trace stood out in 44 of 44 steps, an
+imbalance of sequence lengths in at most 1 of 43."""
 
 CLEARLY = 1.1
 """And so much slower than the median: equal peers have hardly any deviation, and noise would look like one."""
@@ -19,7 +19,7 @@ MAD_TO_SIGMA = 1.4826
 
 
 def outliers(work: Mapping[int, float], stages: Mapping[int, int] | None = None, clearly: float = CLEARLY) -> tuple[int, ...]:
-    """Ranks whose work (seconds of one step) stands out among the peers of their pipeline stage. Fewer than three peers say nothing."""
+    """Ranks whose work (seconds of one step) stands out among the peers of their pipeline stage. Two peers say nothing."""
     groups: dict[int, list[int]] = {}
     for rank in work:
         groups.setdefault(stages.get(rank, 0) if stages else 0, []).append(rank)

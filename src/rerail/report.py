@@ -20,7 +20,7 @@ _MARKS = {Role.ROOT: "root", Role.CASCADE: "cascade", Role.NOISE: "noise"}
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as JSON values: kind, class, cause, culprit_nodes, culprit_ranks, advice, confidence, evidence, why, unknowns."""
+    """The verdict as JSON values, in the words of docs/vocabulary.md; `class` is the fault class."""
     return {
         "kind": verdict.kind.value,
         "class": verdict.fault.value,

@@ -59,10 +59,9 @@ def test_a_file_that_is_no_json_is_told_and_passed_over(tmp_path: Path) -> None:
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=30), lambda inner: st.lists(inner, max_size=4)))
 def test_any_json_is_a_schedulers_record(value: object) -> None:
-    said = {
-        name: value
-        for name in ("job_id", "state", "exit_code", "nodes", "node_states", "started_at", "ended_at", "restart_count")
-    }
+    said = dict.fromkeys(
+        ("job_id", "state", "exit_code", "nodes", "node_states", "started_at", "ended_at", "restart_count"), value
+    )
     json.dumps(scheduler.read(said).model_dump(mode="json"))
     scheduler.read(value)
 

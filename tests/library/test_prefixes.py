@@ -1,5 +1,7 @@
 """Prefixes of launchers and loggers."""
 
+# ruff: noqa: DTZ001  (logs name no zone)
+
 from datetime import datetime
 
 import pytest
@@ -27,7 +29,7 @@ from rerail.readers import prefixes
         ("RuntimeError: nothing in front", None, None, None, "", "RuntimeError: nothing in front"),
     ],
 )
-def test_a_prefix_tells_who_speaks(
+def test_a_prefix_tells_who_speaks(  # noqa: PLR0917
     line: str, rank: int | None, task: int | None, local: int | None, host: str, body: str
 ) -> None:
     read = prefixes.read(line)

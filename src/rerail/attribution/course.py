@@ -1,5 +1,6 @@
 """The course of a job: how far it came, when progress stopped, how it ended."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -177,7 +178,7 @@ def _last_at(case: Case, points: tuple[Point, ...]) -> datetime | None:
     if started and last.mark.elapsed and not last.mark.epoch:
         by_bar = started + timedelta(seconds=last.mark.elapsed)
         return max(by_bar, known[-1][1]) if known else by_bar
-    if not known or len(points) > 3 and known[-1][0] < points[-3].line:
+    if not known or (len(points) > 3 and known[-1][0] < points[-3].line):
         return None  # a time told long before says nothing of the last step
     return known[-1][1]
 
@@ -186,16 +187,13 @@ def usual_gap(points: tuple[Point, ...]) -> float | None:
     """Usual seconds between progress lines: by their times, else by the pace they tell."""
     recent = points[-400:]
     times = [point.mark.at for point in recent if point.mark.at is not None]
-    gaps = [(b - a).total_seconds() for a, b in zip(times, times[1:], strict=False) if b > a]
+    gaps = [(b - a).total_seconds() for a, b in itertools.pairwise(times) if b > a]
     if len(gaps) >= 3:
         return median(gaps)
-    steps = [b.mark.step - a.mark.step for a, b in zip(recent, recent[1:], strict=False) if _counts(a, b)]
+    numbers = [point.mark.step for point in recent if point.mark.step is not None]
+    steps = [b - a for a, b in itertools.pairwise(numbers) if b > a]
     paces = [point.mark.pace for point in recent if point.mark.pace]
     return median(paces) * max(1.0, median(steps) if steps else 1.0) if paces else None
-
-
-def _counts(a: Point, b: Point) -> bool:
-    return a.mark.step is not None and b.mark.step is not None and b.mark.step > a.mark.step
 
 
 def _silent(last_at: datetime | None, end: datetime | None) -> float | None:

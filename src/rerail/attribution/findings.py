@@ -18,7 +18,6 @@ from rerail.readers.tracebacks import Traceback
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Rank, Role
 from rerail.signatures import Scope, Signature
 
-
 T = TypeVar("T")
 
 
@@ -95,7 +94,7 @@ def gather(case: Case, places: Places, course: Course) -> list[Finding]:
     return [one for one in found if one is not None]
 
 
-def _excerpt(
+def _excerpt(  # noqa: PLR0917
     case: Case, line: int, raw: bytes | str, role: Role, whom: Whom, signature: str = "", at: datetime | None = None
 ) -> Excerpt:
     return Excerpt(
@@ -232,7 +231,7 @@ def _kernel_finding(seen: list[tuple[str, KernelLine]], near: bool) -> Finding:
     return replace(finding, death=False, text=lines.excerpt(seen[0][1].text))
 
 
-def _by_row(
+def _by_row(  # noqa: PLR0917
     row: Signature, level: Level, whom: Whom, evidence: tuple[Excerpt, ...], at: datetime | None, line: int | None
 ) -> Finding:
     return Finding(
@@ -318,7 +317,8 @@ _WRAPPERS = re.compile(
     r"ChildFailedError|CalledProcessError|SignalException|KeyboardInterrupt|SystemExit|RayTaskError|ProcessRaisedException|ProcessExitedException|BrokenProcessPool"
 )
 _ECHOES = re.compile(
-    r"(?i)connection (?:closed|reset|refused)|broken pipe|timed? ?out|timeout|remote process exited|peer|nccl|gloo|\bc10d\b|DistBackendError|DistStoreError"
+    r"(?i)connection (?:closed|reset|refused)|broken pipe|timed? ?out|timeout|remote process exited|peer|nccl|gloo"
+    r"|\bc10d\b|DistBackendError|DistStoreError"
     r"|DistNetworkError|EOFError$|rendezvous|BrokenPipeError|ConnectionResetError|ncclRemoteError|aborted|unhandled system error"
 )
 _PRECONDITIONS = ("ModuleNotFoundError", "ImportError", "FileNotFoundError", "PermissionError", "OSError", "NotADirectoryError")
@@ -429,7 +429,7 @@ _TEARDOWN = (-15, -2, 143, 130)
 
 
 def _from_failures(case: Case, places: Places, course: Course) -> list[Finding]:
-    """What launchers say of exit codes and signals. Whoever exits with 1 raised something that is told elsewhere, or lost a peer."""
+    """What launchers say of exit codes and signals. Who exits with 1 raised something that is told elsewhere, or lost a peer."""
     after = survived_line(course)  # what ended in an earlier attempt is history
     told = [one for one in case.log.failures if one.line > after and one.exit_code not in (None, 0, 1, *_TEARDOWN, -6)]
     signals = [one for one in told if one.exit_code is not None and (one.exit_code < 0 or one.exit_code > 128)]
@@ -448,7 +448,7 @@ def _later(one: Failure, first: Failure) -> bool:
 
 def _first(failures: list[Failure]) -> Failure:
     dated = [one for one in failures if one.at is not None]
-    return min(dated, key=lambda one: (one.at, one.line)) if dated else failures[0]  # type: ignore[arg-type,return-value]
+    return min(dated, key=lambda one: (one.at, one.line)) if dated else failures[0]
 
 
 def _exit_finding(case: Case, places: Places, first: Failure, failures: list[Failure]) -> Finding:

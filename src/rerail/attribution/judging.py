@@ -1,5 +1,6 @@
 """Judging: the rules that lead from findings to a verdict, in order; the first that speaks decides."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -56,17 +57,14 @@ def finished(matter: Matter) -> Verdict | None:
 
 def _poisoned(course: Course) -> str:
     losses = [point.mark.loss for point in course.points[-5:] if point.mark.loss is not None]
-    return (
-        " Its loss is not a number at the end: look at the run and its last checkpoints."
-        if losses and all(x != x for x in losses)
-        else ""
-    )
+    poisoned = bool(losses) and all(math.isnan(loss) for loss in losses)
+    return " Its loss is not a number at the end: look at the run and its last checkpoints." if poisoned else ""
 
 
 def by_will(matter: Matter) -> Verdict | None:
     """Somebody or the scheduler ended it, and it had been moving."""
     said = _WILLS.get(matter.course.ending)
-    if said is None or _node_to_blame(matter) or matter.hint in (Kind.CRASH, Kind.HANG) and matter.course.stopped:
+    if said is None or _node_to_blame(matter) or (matter.hint in (Kind.CRASH, Kind.HANG) and matter.course.stopped):
         return None
     if matter.course.ending in (Ending.CANCELLED, Ending.TIMEOUT) and (matter.course.stopped or _stuck(matter)):
         return None
@@ -284,8 +282,8 @@ def unexplained(matter: Matter) -> Verdict:
     course = matter.course
     waited = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.HANG]
     echoes = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.CRASH]
-    hang = (
-        matter.hint is Kind.HANG or matter.hint is None and (course.stopped or bool(waited) and not _lost_first(waited, echoes))
+    hang = matter.hint is Kind.HANG or (
+        matter.hint is None and (course.stopped or (bool(waited) and not _lost_first(waited, echoes)))
     )
     kind = Kind.HANG if hang else Kind.CRASH
     hang = hang or (matter.hint is None and course.ending is Ending.RUNNING and not _died(matter))

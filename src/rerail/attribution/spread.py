@@ -10,7 +10,7 @@ from rerail.records import Advice, FaultClass
 from rerail.signatures import Scope
 
 MANY = 0.5
-"""Share of the job's nodes beyond which the same fault is no longer theirs: independent faults on so many at once don't happen."""
+"""Share of the job's nodes beyond which the same fault is no longer theirs: so many don't break at once."""
 
 
 def spread(one: Finding, places: Places, others: Sequence[Finding] = ()) -> Finding:
@@ -71,7 +71,7 @@ _ALL_RANKS = re.compile(r"(?i)\b(?:on )?all (?:\d+ )?(?:ranks|workers|processes)
 def _of_ranks(one: Finding, places: Places) -> Finding:
     """Ranks are named unless all of them have it; what all have at once comes back at the next start."""
     world = len(places.case.rank_nodes)
-    everybody = world > 1 and len(one.ranks) >= 0.9 * world or bool(_ALL_RANKS.search(one.text))
+    everybody = (world > 1 and len(one.ranks) >= 0.9 * world) or bool(_ALL_RANKS.search(one.text))
     everywhere = len(places.nodes) > 1 and len(one.nodes) >= 0.9 * len(places.nodes)
     if one.fault is FaultClass.SYSTEM and "oom" not in one.cause and _whole_node(one, places):
         why = f"{one.why} All ranks of {one.nodes[0]} have it, and no other."

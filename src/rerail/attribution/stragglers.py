@@ -1,5 +1,6 @@
 """Stragglers after the fact: is the job slower than it was, and who holds it up?"""
 
+import itertools
 import re
 from collections import Counter
 from datetime import datetime
@@ -58,7 +59,7 @@ def _paces(course: Course) -> list[float | None]:
     if sum(pace is not None for pace in told) > len(points) // 2:
         return told
     gaps: list[float | None] = [None]
-    for a, b in zip(points, points[1:], strict=False):
+    for a, b in itertools.pairwise(points):
         if a.mark.at and b.mark.at and a.mark.step is not None and b.mark.step is not None and b.mark.step > a.mark.step:
             gaps.append((b.mark.at - a.mark.at).total_seconds() / (b.mark.step - a.mark.step))
         else:
@@ -67,7 +68,7 @@ def _paces(course: Course) -> list[float | None]:
 
 
 def _split(paces: list[float]) -> int:
-    """Where the pace changed: the first of a run of steps, to the end, of which nearly all are clearly slower than what came before."""
+    """Where the pace changed: the first of a run of steps, to the end, of which nearly all are clearly slower than before."""
     low = sorted(paces[: max(5, len(paces) // 4)])
     usual = low[len(low) // 2]
     slow = [pace > (1 + SLOWER) / 2 * usual for pace in paces]
@@ -121,7 +122,7 @@ def _by_scores(case: Case) -> tuple[int, ...]:
 
 def evidence(case: Case, course: Course, slow: Slowness | None) -> tuple[Excerpt, ...]:
     """Where it became slow, and the last report that names somebody."""
-    told = [raw for raw in case.log.scores if (m := _SCORE.search(raw)) and float(m[2]) < LOW_SCORE or _AFFECTED.search(raw)]
+    told = [raw for raw in case.log.scores if ((m := _SCORE.search(raw)) and float(m[2]) < LOW_SCORE) or _AFFECTED.search(raw)]
     found = []
     if slow is not None:
         text = f"from here on a step takes {slow.now_s:.3g} s in place of {slow.usual_s:.3g} s"
@@ -153,7 +154,7 @@ def blame(case: Case, places: Places, course: Course, found: list[Finding], slow
     nodes = nodes or (own[0].nodes if own else next((one.nodes for one in told if one.nodes), ()))
     measured = bool(own) or any(one.level is Level.LOG for one in told) or bool(_by_scores(case))
     if len(nodes) == 1 and measured:
-        first = (own or [one for one in told if one.level is Level.LOG] or [None])[0]
+        first = next((one for one in (*own, *told) if one in own or one.level is Level.LOG), None)
         cause = first.cause if first else "slow_gpu"
         why = f"{_pace_words(slow)}{nodes[0]} is what holds it up{_rank_words(ranks)}."
         return Slowpoke(FaultClass.HARDWARE, cause, nodes, ranks, Advice.RESTART_EXCLUDING_NODES, why, tuple(told))

@@ -1,5 +1,6 @@
 """Weighing: which of the findings is the root, by order of trust, then by order in time."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -41,23 +42,40 @@ def _survived(one: Finding, course: Course) -> bool:
     return one.last_line <= survived_line(course)
 
 
+def _blames_node(one: Finding) -> bool:
+    return one.scope is Scope.NODE and one.fault in (FaultClass.HARDWARE, FaultClass.SYSTEM)
+
+
+def _unsure(one: Finding) -> bool:
+    """The program's, by what the line says, with a race or a broken device within reach."""
+    return one.fault is FaultClass.APPLICATION and one.advice is Advice.RESTART
+
+
+_LOST = (Ending.NODE_FAIL, Ending.REQUEUED, Ending.HELD)
+
+TRUST: tuple[tuple[int, Callable[[Finding, Course], bool]], ...] = (
+    (12, lambda one, _: one.kind is Kind.STRAGGLER and one.level is Level.KERNEL),  # slowness ends no job
+    (10, lambda one, _: one.kind is Kind.STRAGGLER),
+    (70, lambda one, _: one.level is Level.KERNEL and _blames_node(one)),  # the node itself says so: refines "node failed", too
+    (45, lambda one, _: one.level is Level.KERNEL and one.fault is FaultClass.SYSTEM),
+    (30, lambda one, _: one.level is Level.KERNEL),  # the driver's echo of what a program did
+    (65, lambda one, course: one.level is Level.SCHEDULER and course.ending in _LOST),
+    (55, lambda one, _: one.level is Level.SCHEDULER),
+    (33, lambda one, _: "waits" in one.tags),  # who died or raised comes before who waited
+    (40, lambda one, _: one.level is Level.LOG and one.general),
+    (47, lambda one, _: one.level is Level.LOG and _unsure(one)),
+    (50, lambda one, _: one.level is Level.LOG),
+    (40, lambda one, _: one.level is Level.EXCEPTION),
+    (35, lambda one, _: one.level is Level.PROCESS),
+    (25, lambda one, _: one.level is Level.STATE),
+    (20, lambda one, _: one.level is Level.SUMMARY),
+)
+"""The order of trust of docs/diagnosis.md as numbers, of which only the order counts; the first row that fits decides."""
+
+
 def trust(one: Finding, course: Course) -> int:
-    """The order of trust, higher first."""
-    if one.kind is Kind.STRAGGLER and one.level is Level.KERNEL:
-        return 12
-    if one.level is Level.KERNEL:
-        blames_node = one.scope is Scope.NODE and one.fault in (FaultClass.HARDWARE, FaultClass.SYSTEM)
-        return 70 if blames_node else 45 if one.fault is FaultClass.SYSTEM else 30
-    if one.level is Level.SCHEDULER:
-        return 65 if course.ending in (Ending.NODE_FAIL, Ending.REQUEUED, Ending.HELD) else 55
-    if one.kind is Kind.STRAGGLER:
-        return 10
-    if "waits" in one.tags:
-        return 33  # who died or raised comes before who waited
-    if one.level is Level.LOG:
-        unsure = one.fault is FaultClass.APPLICATION and one.advice is Advice.RESTART
-        return 40 if one.general else 47 if unsure else 50
-    return {Level.EXCEPTION: 40, Level.PROCESS: 35, Level.STATE: 25, Level.SUMMARY: 20}[one.level]
+    """How far a finding is believed, higher first; 0 for an echo."""
+    return next((number for number, fits in TRUST if fits(one, course)), 0)
 
 
 def _order(one: Finding, course: Course) -> tuple[int, int, datetime, int]:
@@ -69,7 +87,7 @@ def _order(one: Finding, course: Course) -> tuple[int, int, datetime, int]:
 
 def _within_reach(root: Finding, other: Finding) -> bool:
     """True for another cause that the order alone does not rule out."""
-    if other.cause == root.cause or other.level < root.level or other.fault is root.fault and other.nodes == root.nodes:
+    if other.cause == root.cause or other.level < root.level or (other.fault is root.fault and other.nodes == root.nodes):
         return False
     if root.at is None or other.at is None:
         return True

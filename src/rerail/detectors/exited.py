@@ -45,7 +45,8 @@ DEAD_LINES: tuple[DeadLine, ...] = (
         "local: error: node n2: rank 3: killed by signal 9",
     ),
     DeadLine(
-        r"srun: error: \S{1,100}: tasks? [\d,\[\]-]+: (?:Exited with exit code|Killed|Segmentation fault|Aborted|Bus error|Illegal instruction"
+        r"srun: error: \S{1,100}: tasks? [\d,\[\]-]+: (?:Exited with exit code|Killed|Segmentation fault|Aborted|Bus error"
+        r"|Illegal instruction"
         r"|Floating point exception|Out Of Memory)",
         True,
         "srun: error: node3: task 2: Exited with exit code 1",
@@ -100,7 +101,8 @@ DEAD_LINES: tuple[DeadLine, ...] = (
 )
 
 _ENDING = (
-    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)|Received (?:\d+|Signals?\.SIG\w+) death signal"
+    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION|JOB REQUEUE)"
+    r"|Received (?:\d+|Signals?\.SIG\w+) death signal"
     r"|got signal: (?:15|2)\b|this job is preempted|srun: forcing job termination|srun: got SIGCONT"
 )
 _RESTARTS = r"attempts? left; will restart worker group|max_restarts=[1-9]|max_restarts\s*:\s*[1-9]"

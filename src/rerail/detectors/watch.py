@@ -97,7 +97,11 @@ def _advanced(watched: Watched, mark: Mark, now: datetime) -> tuple[Watched, Mar
     if known is not None and known - RANKS_APART <= position <= known:
         return watched, None
     highest = mark.step if watched.last_step is None or mark.step is None else max(mark.step, watched.last_step)
-    news = {"reader": mark.reader, "position": position, "last_step": highest if highest is not None else watched.last_step}
+    news: dict[str, object] = {
+        "reader": mark.reader,
+        "position": position,
+        "last_step": highest if highest is not None else watched.last_step,
+    }
     news |= {
         "advances": watched.advances + 1,
         "prints_work": watched.prints_work or (mark.work is not None and mark.rank is not None),

@@ -95,7 +95,9 @@ class Symptom(Record):
     ranks: tuple[int, ...] = ()
 
 
-def symptom(watched: Watched, kind: Kind, detector: str, why: str, at: datetime | None, ranks: tuple[int, ...] = ()) -> Symptom:
+def symptom(  # noqa: PLR0917
+    watched: Watched, kind: Kind, detector: str, why: str, at: datetime | None, ranks: tuple[int, ...] = ()
+) -> Symptom:
     """A symptom with what the watch knows of the attempt's progress."""
     return Symptom(
         kind=kind,

@@ -27,13 +27,15 @@ _ROWS = (
     re.compile(r"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,9})\)"),
     # srun: error: node3: task 2: Exited with exit code 3 | Segmentation fault (core dumped)
     re.compile(
-        r"srun: error: (?P<host>[\w.-]{1,100}): task (?P<task>\d{1,7}): (?:Exited with exit code (?P<code>\d{1,5})|(?P<signal>[A-Z][a-z ]{5,30}))"
+        r"srun: error: (?P<host>[\w.-]{1,100}): task (?P<task>\d{1,7}): (?:Exited with exit code (?P<code>\d{1,5})"
+        r"|(?P<signal>[A-Z][a-z ]{5,30}))"
     ),
     # mpirun: process rank 3 with PID 0 on node n2 exited on signal 9 (Killed)
     re.compile(r"process rank (?P<rank>\d{1,7}) .{0,80}?on node (?P<host>[\w.-]{1,100}) exited on signal (?P<number>\d{1,2})"),
     # rerail's own local scheduler: error: node n2: rank 2: killed by signal 9
     re.compile(
-        r"error: node (?P<host>[\w.-]{1,100}): rank (?P<rank>\d{1,7}): (?:killed by signal (?P<number>\d{1,2})|exited with (?:exit )?code (?P<code>\d{1,5}))"
+        r"error: node (?P<host>[\w.-]{1,100}): rank (?P<rank>\d{1,7}): (?:killed by signal (?P<number>\d{1,2})|exited with"
+        r" (?:exit )?code (?P<code>\d{1,5}))"
     ),
     # sites' own: <rank 2> exit code 1
     re.compile(r"<?\brank (?P<rank>\d{1,7})>?[ :]{1,3}(?:exited with )?exit ?code[ =:]{1,2}(?P<code>-?\d{1,5})"),
@@ -70,4 +72,5 @@ def _code(said: dict[str, str | None]) -> int | None:
     if said.get("signal"):
         signal = next((number for name, number in SIGNALS.items() if (said["signal"] or "").startswith(name)), None)
         return -signal if signal else None
-    return int(said["code"]) if said.get("code") else None
+    code = said.get("code")
+    return int(code) if code else None

@@ -1,7 +1,7 @@
 """A job's log, read once: known lines, tracebacks put back together, launchers' failure blocks, progress, and who ran where.
 
 A small log is walked line by line. Of a large one every byte still goes through the signature automaton, but only its front, the
-ends of its blocks, and the surroundings of what looks like an error are walked: memory and time stay bounded whatever was written.
+ends of its blocks, and the surroundings of what looks like an error are walked: memory and time stay bounded.
 """
 
 import re
@@ -19,7 +19,6 @@ from rerail.readers.prefixes import Prefix
 from rerail.readers.progress import Mark, Phase
 from rerail.readers.stacks import Stack
 from rerail.readers.tracebacks import Traceback, Tracebacks
-from rerail.records import Role
 from rerail.signatures import Scanner, Signature
 
 WALK_ALL = 6 << 20
@@ -129,7 +128,8 @@ _ERRORS = _compiled(
 _YEAR = re.compile(rb"\b(20\d{2})-\d{2}-\d{2}[T _]\d{2}:\d{2}")
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.{0,300})$")
 _RANK_ON = re.compile(
-    r"(?i)(?<!\w)(?:global[_ ]?)?rank[=: #]{0,3}(\d{1,7})\b[^\n]{0,60}?\b(?:on|host|hostname|node|nodename)[=: ]{1,3}\"?([a-z][\w.-]{1,80})"
+    r"(?i)(?<!\w)(?:global[_ ]?)?rank[=: #]{0,3}(\d{1,7})\b[^\n]{0,60}?\b(?:on|host|hostname|node|nodename)[=:"
+    r" ]{1,3}\"?([a-z][\w.-]{1,80})"
     r"|\bhost(?:name)?=([a-z][\w.-]{1,80})[^\n]{0,80}?\bglobal_rank[=:](\d{1,7})"
 )
 _SCORED = re.compile(rb"(?i)\bscore[ =:]{0,2}[01]?\.?\d|MxRtt/Rnk|StragglerId\(")
@@ -292,7 +292,7 @@ class _Reading:
     def _placed(self, number: int, front: Prefix) -> None:
         """A line that tells where a rank runs."""
         body = front.body
-        if len(self.log.rank_nodes) > 100_000 or "rank" not in body.lower() and "host=" not in body:
+        if len(self.log.rank_nodes) > 100_000 or ("rank" not in body.lower() and "host=" not in body):
             return
         match = _NCCL_RANK.match(body)
         if match:

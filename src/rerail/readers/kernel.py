@@ -42,7 +42,7 @@ class KernelLog(NamedTuple):
 
 
 def read(node: str, data: bytes, year: int | None, rows: tuple[Signature, ...] = signatures.ALL) -> KernelLog:
-    """The known lines of a node's kernel log, oldest first. `year` completes syslog times. Bounded; see MOST_BYTES, MOST_LINES."""
+    """The known lines of a node's kernel log, oldest first. `year` completes syslog times. Bounded by MOST_BYTES, MOST_LINES."""
     note = ""
     if len(data) > MOST_BYTES:
         note, data = f"only the last {MOST_BYTES >> 20} MiB were read", data[-MOST_BYTES:]

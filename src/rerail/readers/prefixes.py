@@ -17,7 +17,7 @@ class Prefix(NamedTuple):
     body: str = ""
 
 
-_MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_MONTHS = {m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 _CLOCK = r"(?P<hour>\d{2}):(?P<minute>\d{2}):(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?"
 
 # Each row is tried at the place where the one before it ended; examples are in tests/library/test_prefixes.py.
@@ -42,8 +42,46 @@ _ROWS = (
 _PIECES = tuple(re.compile(row, re.IGNORECASE if "rank" in row else 0) for row in _ROWS)
 _MOST_PIECES = 8
 _NO_HOSTS = frozenset(
-    "srun slurmstepd slurmd error warning info debug traceback mpirun prterun orterun step steps loss epoch iter iteration time torch"
-    " note usage python python3 bash sh kernel train training val eval ray accelerate deepspeed wandb cuda nccl ucx pmix".split()
+    [
+        "srun",
+        "slurmstepd",
+        "slurmd",
+        "error",
+        "warning",
+        "info",
+        "debug",
+        "traceback",
+        "mpirun",
+        "prterun",
+        "orterun",
+        "step",
+        "steps",
+        "loss",
+        "epoch",
+        "iter",
+        "iteration",
+        "time",
+        "torch",
+        "note",
+        "usage",
+        "python",
+        "python3",
+        "bash",
+        "sh",
+        "kernel",
+        "train",
+        "training",
+        "val",
+        "eval",
+        "ray",
+        "accelerate",
+        "deepspeed",
+        "wandb",
+        "cuda",
+        "nccl",
+        "ucx",
+        "pmix",
+    ]
 )
 
 

@@ -76,7 +76,8 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "epoch_of",
-        r"(?i)\bepoch:?\s*\[?(?P<epoch>\d{1,9})\]?:?[ :]{0,4}(?:\d+%\|[^|]*\|)?\s*\[?\s*(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})",
+        r"(?i)\bepoch:?\s*\[?(?P<epoch>\d{1,9})\]?:?[ :]{0,4}(?:\d+%\|[^|]*\|)?\s*"
+        r"\[?\s*(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})",
         "Epoch: [12]  [ 120/5004]",
     ),
     Reader(
@@ -103,7 +104,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _quick(pattern: str) -> re.Pattern[bytes]:
-    """For what a live tail asks of each line: Python's own engine answers in a fifth of the time. Lines are bounded, so is the work."""
+    """For what a live tail asks of each line: Python's own engine answers in a fifth of the time, and lines are bounded."""
     return re.compile(pattern.encode())
 
 
@@ -115,7 +116,8 @@ _WORTH_A_LOOK = _compiled(r"(?i)(?:step|iter(?:ation)?|epoch|batch)[\"']?[\s=:#\
 _NOT_A_STEP = _compiled(
     r"(?i)\b(?:sav(?:ed?|ing)|load(?:ed|ing)?|resum\w+|restor\w+|writ(?:e|ing|ten)|wrote)\b.{0,200}\b(?:checkpoint|ckpt|state|snapshot|step|iteration)"
     r"|\bcheckpoint\w* (?:saved|written|at|to)\b|cancelled at|\berror:|error\b.{0,40}\bstep|exception|exceeded"
-    r"|\b(?:valid(?:ation)?|eval(?:uation)?|test(?:ing)?)[ _:/-]{1,3}(?:step|iter|epoch|loss|dataloader)|\b(?:validating|evaluating|sanity checking)\b"
+    r"|\b(?:valid(?:ation)?|eval(?:uation)?|test(?:ing)?)[ _:/-]{1,3}(?:step|iter|epoch|loss|dataloader)"
+    r"|\b(?:validating|evaluating|sanity checking)\b"
     r"|\bskipping\b|\bstepid\b|download|shards|\bmap:|\bwarm-?up steps?\b|possible (?:transient|persistent)"
 )
 _LOSS = _compiled(
@@ -151,30 +153,36 @@ _PHASES: tuple[tuple[Phase, Any], ...] = tuple(
     for phase, pattern in (
         (
             Phase.STEP,
-            r"(?i)\bsaved (?:model |final |training )?(?:checkpoint|ckpt|state|snapshot)|checkpoint (?:saved|written)|validation loss at",
+            r"(?i)\bsaved (?:model |final |training )?(?:checkpoint|ckpt|state|snapshot)|checkpoint (?:saved|written)"
+            r"|validation loss at",
         ),
         (
             Phase.CHECKPOINT,
-            r"(?i)\b(?:sav|writ|flush|upload|consolidat)ing\b.{0,60}(?:checkpoint|ckpt|snapshot|optimizer state|model (?:state|weights))",
+            r"(?i)\b(?:sav|writ|flush|upload|consolidat)ing\b.{0,60}(?:checkpoint|ckpt|snapshot|optimizer state|model (?:state"
+            r"|weights))",
         ),
         (
             Phase.EVALUATION,
-            r"(?i)\*+ ?running (?:evaluation|validation|prediction)|\b(?:start(?:ing)?|begin(?:ning)?|running) (?:evaluation|validation)\b"
+            r"(?i)\*+ ?running (?:evaluation|validation|prediction)"
+            r"|\b(?:start(?:ing)?|begin(?:ning)?|running) (?:evaluation|validation)\b"
             r"|\bevaluating\b|\bvalidating\b|\bvalidation dataloader \d+:",
         ),
         (
             Phase.COMPILE,
-            r"(?i)\btorch\.compile|\bautotun(?:e|ing)\b|\bcompiling (?:model|graph|step|the )|\bcompilation (?:started|began)|\bcapturing cuda graph"
+            r"(?i)\btorch\.compile|\bautotun(?:e|ing)\b|\bcompiling (?:model|graph|step|the )|\bcompilation (?:started|began)"
+            r"|\bcapturing cuda graph"
             r"|\bjit[ -]compil|\bxla compil",
         ),
         (
             Phase.STARTUP,
-            r"(?i)will restart worker group|\brendezvous'?ing worker group|\bload(?:ing|ed)\b.{0,80}checkpoint|\bresum(?:ed|ing) from\b"
+            r"(?i)will restart worker group|\brendezvous'?ing worker group|\bload(?:ing|ed)\b.{0,80}checkpoint"
+            r"|\bresum(?:ed|ing) from\b"
             r"|\binitializing (?:torch )?distributed",
         ),
         (
             Phase.SHUTDOWN,
-            r"(?i)\btraining (?:completed?|finished|is done|done)\b|trainer\.fit. stopped|\bafter training is done|\bfinished training\b",
+            r"(?i)\btraining (?:completed?|finished|is done|done)\b|trainer\.fit. stopped|\bafter training is done"
+            r"|\bfinished training\b",
         ),
     )
 )
@@ -209,7 +217,7 @@ class Story(Record):
 
 
 def mark(line: bytes) -> Mark | None:
-    """What one line (without its newline) tells of progress; None for most lines. Of an overwritten bar, what was written last."""
+    """What one line (without its newline) tells of progress; None for most lines. Of an overwritten bar, its last state."""
     said = lines.plain(line)
     if not _WORTH_A_LOOK.search(said) or _NOT_A_STEP.search(said):
         return None

@@ -57,7 +57,7 @@ def _exit(value: Any) -> tuple[int | None, int | None]:
     """Code and signal of "rc:signal"."""
     parts = _text(value).split(":")
     numbers = [int(part) if part.isdecimal() else None for part in parts[:2]]
-    return (numbers + [None, None])[0], (numbers + [None, None])[1]
+    return ([*numbers, None, None])[0], ([*numbers, None, None])[1]
 
 
 def _nodes(value: Any) -> tuple[str, ...]:

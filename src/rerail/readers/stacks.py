@@ -18,7 +18,8 @@ class Stack(NamedTuple):
 
 
 _HEADER = re.compile(
-    r"(?i)\brank[ =:#]{0,2}(\d{1,7})\b.{0,40}\bpid\b|\bpid\b.{0,40}\brank[ =:#]{0,2}(\d{1,7})\b|stack (?:trace )?(?:of|for) rank (\d{1,7})"
+    r"(?i)\brank[ =:#]{0,2}(\d{1,7})\b.{0,40}\bpid\b|\bpid\b.{0,40}\brank[ =:#]{0,2}(\d{1,7})\b"
+    r"|stack (?:trace )?(?:of|for) rank (\d{1,7})"
 )
 _THREAD = re.compile(r"^\s*Thread \S+")
 _FRAME = re.compile(r"^\s+(?:File \"([^\"]{1,200})\", line \d+,? in (\w{1,80})|([\w<>.]{1,80}) \(([^()]{1,200}):\d+\))")
