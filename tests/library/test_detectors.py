@@ -118,6 +118,12 @@ def test_a_new_epoch_that_counts_from_zero_is_progress(replay: Replay) -> None:
     assert replay.watched.last_step == 59
 
 
+def test_a_checkpoint_that_is_told_late_is_kept(replay: Replay) -> None:
+    replay.steps(13, line="[rank 1] step={} loss=2.0")
+    replay.says("[rank 0] saved checkpoint step=10 path=/a/c.pt")
+    assert replay.watched.checkpoint_step == 10
+
+
 def test_ranks_that_print_the_same_step_are_no_progress(replay: Replay) -> None:
     replay.steps(20, line="[rank 0] step={} loss=2.0")
     for rank in range(1, 60):

@@ -1,5 +1,6 @@
 """The watch of one attempt: new lines and the scheduler's record go in, symptoms come out."""
 
+import re
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -64,26 +65,32 @@ def _told(watched: Watched, *symptoms: Symptom | None) -> tuple[Watched, tuple[S
     return watched.model_copy(update={"told": watched.told + tuple(new.kind for new in news)}) if news else watched, tuple(news)
 
 
+_MORE_THAN_A_STEP = re.compile(rb"heckpoint|ckpt|napshot|rror|xcept|illed|ailed|SIG")
+"""A line with one of these may name a step and say something else."""
+
+
 def _line(watched: Watched, line: bytes, now: datetime, works: dict[int, dict[int, float]]) -> tuple[Watched, Mark | None]:
     """Take in one line; a mark when it is progress. `works` gathers what ranks say of their own work, by step."""
-    step = progress.step_by(watched.reader, lines.plain(line)) if watched.reader else None
+    said = lines.plain(line)
+    step = progress.step_by(watched.reader, said) if watched.reader else None
     if step is not None and watched.prints_work:
-        _work(works, step, line)
-    if step is not None and watched.position is not None and watched.position - RANKS_APART <= step <= watched.position:
+        _work(works, step, said)
+    same = step is not None and watched.position is not None and watched.position - RANKS_APART <= step <= watched.position
+    if same and not _MORE_THAN_A_STEP.search(said):
         return watched, None  # another rank's line of the same step
     mark = progress.mark(line)
     if mark is not None:
         if step is None and mark.step is not None:
-            _work(works, mark.step, line)
+            _work(works, mark.step, said)
         return _advanced(watched, mark, now)
     watched = exited.read_line(watched, line, now)
     return _announced(watched, line, now), None
 
 
-def _work(works: dict[int, dict[int, float]], step: int, line: bytes) -> None:
-    said = progress.worked(lines.plain(line))
-    if said is not None:
-        works.setdefault(step, {})[said[0]] = said[1]
+def _work(works: dict[int, dict[int, float]], step: int, said: bytes) -> None:
+    told = progress.worked(said)
+    if told is not None:
+        works.setdefault(step, {})[told[0]] = told[1]
 
 
 def _advanced(watched: Watched, mark: Mark, now: datetime) -> tuple[Watched, Mark | None]:
