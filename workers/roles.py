@@ -7,19 +7,20 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from activities.asks import WatchClusterInput
 from activities.search import ALL, NODES, cluster_attributes
 from rerail import names
 from rerail.client import connect
-from rerail.errors import Misconfigured, Transient
+from rerail.errors import Misconfigured, RerailError, Transient, Unreachable
 from rerail.records import GuardState
 from workers.assembly import Assembly
 from workers.settings import Settings
@@ -29,19 +30,33 @@ log = logging.getLogger("rerail.workers")
 CONNECT_AGAIN_S = (1, 2, 5, 10)
 """Waits between tries to reach Temporal at the start; the last one is repeated."""
 
+AWAY = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.CANCELLED,
+    }
+)
+"""What Temporal answers while it starts, stops or is overloaded; anything else does not heal by waiting."""
+
+LOOKS_AT_ONCE = 64
+"""Blocking looks at logs and schedulers: a file system that hangs holds one thread for each log on it, and asyncio's own
+default is four more than there are cores."""
+
 
 async def run(settings: Settings, roles: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT; 0 at a clean end."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    client = await reach(settings, stop)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look"))
+    client = await reach(settings, roles, stop)
     if client is None:
         return 0
     assembly = Assembly(settings, client)
     workers = [worker for role in roles for worker in getattr(assembly, role)()]
-    if "control" in roles:
-        await prepare(client, settings)
     running = [asyncio.create_task(worker.run()) for worker in workers]
     log.info("%s for %s: ready", " and ".join(roles), ", ".join(settings.clusters))
     stopped = asyncio.create_task(stop.wait())
@@ -52,11 +67,14 @@ async def run(settings: Settings, roles: Sequence[str]) -> int:
     return 0
 
 
-async def reach(settings: Settings, stop: asyncio.Event) -> Client | None:
-    """A client, however long Temporal takes to come up; None when stopped before."""
+async def reach(settings: Settings, roles: Sequence[str], stop: asyncio.Event) -> Client | None:
+    """A client of a Temporal that has all we need, however long it takes to come up; None when stopped before."""
     for tries in range(10**9):
         try:
-            return await connect_by(settings)
+            client = await connect_by(settings)
+            if "control" in roles:
+                await prepare(client, settings)
+            return client
         except Transient as error:
             wait = CONNECT_AGAIN_S[min(tries, len(CONNECT_AGAIN_S) - 1)]
             log.warning("%s Trying again in %d s.", error, wait)
@@ -80,6 +98,16 @@ async def connect_by(settings: Settings) -> Client:
 async def prepare(client: Client, settings: Settings) -> None:
     """Search attributes, and the long-lived workflows of each cluster; all of it may be there already."""
     await add_search_attributes(client)
+    try:
+        await start_for_ever(client, settings)
+    except RPCError as error:
+        raise unfit(
+            error, f"the cluster's workflows can't be started ({error.message[:100]}); look at the server's log"
+        ) from error
+
+
+async def start_for_ever(client: Client, settings: Settings) -> None:
+    """Guard and watch of each cluster."""
     for cluster in settings.clusters:
         common: dict[str, Any] = {
             "task_queue": names.CONTROL_QUEUE,
@@ -108,9 +136,15 @@ async def add_search_attributes(client: Client) -> None:
     except RPCError as error:
         options = " ".join(f"--name {key.name} --type {'KeywordList' if key is NODES else 'Keyword'}" for key in ALL)
         command = f"temporal operator search-attribute create {options}"
-        raise Misconfigured(
-            f"search attributes can't be created ({error.message[:100]}); have them created: {command}"
-        ) from error
+        sentence = f"search attributes can't be created ({error.message[:100]}); have them created: {command}"
+        raise unfit(error, sentence) from error
+
+
+def unfit(error: RPCError, sentence: str) -> RerailError:
+    """What Temporal's failure means: that it is away, or that somebody has to do something about it."""
+    if error.status in AWAY:
+        return Unreachable(f"Temporal is not ready ({error.message[:100]}).")
+    return Misconfigured(sentence)
 
 
 def kind(key: object) -> "IndexedValueType.ValueType":
