@@ -7,9 +7,23 @@ All methods are synchronous and bounded in time; activities run them on threads.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from rerail.records import AuditRow, Job, Node, Notice, Rank, Reading
+from rerail.records import AuditRow, Habits, Job, Node, Notice, Rank, Reading
+
+
+class Right(StrEnum):
+    """What rerail is set up to do on a cluster. The scheduler may still refuse: it is the one that grants."""
+
+    READ = "read"
+    OPERATE = "operate"
+    """Requeue, hold, exclude, release and cancel jobs of others."""
+    ADMINISTER = "administer"
+    """Drain and resume nodes."""
+
+
+ALL_RIGHTS = frozenset(Right)
 
 
 @runtime_checkable
@@ -17,6 +31,10 @@ class Scheduler(Protocol):
     """One cluster's scheduler. Effects return nothing: whether they took is told by a fresh read, never by an exit code."""
 
     cluster: str
+
+    def rights(self) -> frozenset[Right]:
+        """What can be tried at all. An effect without its right raises Misconfigured; a plan says beforehand what it can't do."""
+        ...
 
     def read(self) -> Reading:
         """One cheap read of all jobs it still knows, with the recently ended. Unreadable raises; it never reads as empty."""
@@ -34,6 +52,14 @@ class Scheduler(Protocol):
         """The processes of the job, where the scheduler can tell; else empty."""
         ...
 
+    def script(self, job_id: str) -> bytes:
+        """The job's batch script, as submitted; empty where the scheduler keeps none or shows it to nobody of our rights."""
+        ...
+
+    def habits(self) -> Habits:
+        """What the scheduler does by itself when a job ends."""
+        ...
+
     def requeue(self, job_id: str, *, running: bool) -> None:
         """Send the job back to the queue, same id, waiting by a begin time and never by a hold.
 
@@ -47,6 +73,10 @@ class Scheduler(Protocol):
 
     def start_now(self, job_id: str) -> None:
         """Take away the begin time of a pending job."""
+        ...
+
+    def permit_requeue(self, job_id: str) -> None:
+        """Lift the owner's wish that the job is not requeued."""
         ...
 
     def cancel(self, job_id: str) -> None:

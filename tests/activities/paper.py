@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rerail.errors import NoSuchJob, RerailError
-from rerail.records import AuditRow, Job, JobState, Node, NodeState, Notice, Rank, Reading
+from rerail.ports import ALL_RIGHTS, Right
+from rerail.records import AuditRow, Habits, Job, JobState, Node, NodeState, Notice, Rank, Reading
 
 NODES = tuple(f"gpu-{n:02}" for n in range(1, 7))
 
@@ -33,6 +34,12 @@ class PaperScheduler:
     commands: list[tuple[Any, ...]] = field(default_factory=list)
     before: Callable[[str], None] = lambda _: None
     down: set[str] = field(default_factory=set)
+    scripts: dict[str, bytes] = field(default_factory=dict)
+    ways: Habits = Habits()
+    granted: frozenset[Right] = ALL_RIGHTS
+
+    def rights(self) -> frozenset[Right]:
+        return self.granted
 
     def read(self) -> Reading:
         self.before("read")
@@ -50,6 +57,18 @@ class PaperScheduler:
 
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         return ()
+
+    def script(self, job_id: str) -> bytes:
+        self.before("script")
+        return self.scripts.get(job_id, b"")
+
+    def habits(self) -> Habits:
+        self.before("habits")
+        return self.ways
+
+    def permit_requeue(self, job_id: str) -> None:
+        self.take("permit_requeue", job_id)
+        self.change(job_id, requeue=True)
 
     def requeue(self, job_id: str, *, running: bool) -> None:
         self.take("requeue", job_id, running)

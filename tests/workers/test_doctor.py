@@ -16,7 +16,8 @@ import pytest
 from adapters.logs.files import FileLogs
 from rerail import names
 from rerail.errors import Misconfigured, Unreadable
-from rerail.records import Job, JobState, Node, NodeState, Rank, Reading
+from rerail.ports import ALL_RIGHTS, Right
+from rerail.records import Habits, Job, JobState, Node, NodeState, Rank, Reading
 from workers.doctor import machine, run
 from workers.doctor.cluster import cluster
 from workers.doctor.finding import Finding, Level
@@ -34,6 +35,9 @@ class Scheduler:
         self.error = error
         self.known: tuple[Node, ...] = (Node(name="n1", state=NodeState.UP), Node(name="n2", state=NodeState.DOWN))
 
+    def rights(self) -> frozenset[Right]:
+        return ALL_RIGHTS
+
     def read(self) -> Reading:
         if self.error:
             raise self.error
@@ -47,6 +51,15 @@ class Scheduler:
 
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         raise NotImplementedError
+
+    def script(self, job_id: str) -> bytes:
+        raise AssertionError("the doctor reads no script")
+
+    def habits(self) -> Habits:
+        return Habits()
+
+    def permit_requeue(self, job_id: str) -> None:
+        raise AssertionError("the doctor changes nothing")
 
     def requeue(self, job_id: str, *, running: bool) -> None:
         raise AssertionError("the doctor changes nothing")

@@ -14,7 +14,8 @@ from adapters.schedulers.local.attempt import Attempt, attempt_folder
 from adapters.schedulers.local.book import Book, Entry, Place, prepare, reading, writing
 from adapters.schedulers.local.settings import Settings
 from rerail.errors import Misconfigured, Refused, Transient
-from rerail.records import Job, JobState, Node, NodeState, Rank, Reading
+from rerail.ports import ALL_RIGHTS, Right
+from rerail.records import Habits, Job, JobState, Node, NodeState, Rank, Reading
 
 PARTITION = "local"
 SHOWN_S = 300.0
@@ -62,6 +63,10 @@ class LocalScheduler:
             return cls(book.cluster()[0], folder)
 
     # Reading
+
+    def rights(self) -> frozenset[Right]:
+        """All: the folder's owner does everything."""
+        return ALL_RIGHTS
 
     def read(self) -> Reading:
         """All jobs that are not over, and those that ended recently."""
@@ -163,6 +168,17 @@ class LocalScheduler:
             book.change(number, output=str(log).replace("%j", str(number)))
         bell.ring(self.folder)
         return str(number)
+
+    def script(self, job_id: str) -> bytes:
+        """None: a job is a command line here."""
+        return b""
+
+    def habits(self) -> Habits:
+        """None: this scheduler restarts nothing by itself."""
+        return Habits()
+
+    def permit_requeue(self, job_id: str) -> None:
+        """Nothing to lift: every job may be requeued."""
 
     def requeue(self, job_id: str, *, running: bool) -> None:
         """Back to the queue, same id; starts by itself after the delay. See the port for `running`."""

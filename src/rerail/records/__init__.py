@@ -12,6 +12,7 @@ from rerail.records.job import Job, Reading
 from rerail.records.node import Node
 from rerail.records.notice import Notice
 from rerail.records.outcome import Outcome, Recovery
+from rerail.records.owner import Habits, Owner
 from rerail.records.plan import Plan, Step
 from rerail.records.rank import Rank
 from rerail.records.record import Record
@@ -25,6 +26,7 @@ from rerail.records.words import (
     Mode,
     NodeState,
     NoticeKind,
+    Requeuer,
     Result,
     Role,
     RowKind,
@@ -46,6 +48,7 @@ __all__ = [
     "Grant",
     "GrantAsk",
     "GuardState",
+    "Habits",
     "Incident",
     "Isolation",
     "Job",
@@ -59,12 +62,14 @@ __all__ = [
     "Notice",
     "NoticeKind",
     "Outcome",
+    "Owner",
     "Plan",
     "Rank",
     "Reading",
     "Record",
     "Recorded",
     "Recovery",
+    "Requeuer",
     "Result",
     "Role",
     "RowKind",

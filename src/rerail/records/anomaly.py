@@ -28,3 +28,7 @@ class Anomaly(Record):
     ranks: tuple[int, ...] = ()
     """Ranks that the detector itself can point at."""
     requested_by: str = ""
+    ran_on: str = ""
+    """The nodes of this attempt as a hostlist, where its watcher has seen them: the record of a job in the queue names none."""
+    dependants: tuple[str, ...] = ()
+    """Jobs that wait for the end of this one (their ids), as last seen while they waited."""

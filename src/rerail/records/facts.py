@@ -3,7 +3,9 @@
 from datetime import datetime
 
 from rerail.records.job import Job
+from rerail.records.owner import Owner
 from rerail.records.record import Record
+from rerail.records.words import Requeuer
 
 
 class Facts(Record):
@@ -13,5 +15,11 @@ class Facts(Record):
     read_at: datetime
     eligible_nodes: tuple[str, ...] = ()
     """Nodes up, in the job's partition, not excluded by anyone."""
+    requeued_by: Requeuer | None = None
+    """Who sent the failed attempt back to the queue, where somebody has."""
+    dependants: tuple[Job, ...] = ()
+    """Jobs that wait for the end of this one, or that did and have started."""
+    owner: Owner | None = None
+    """Who else restarts this job."""
     void: str = ""
     """A sentence when an approval given for the earlier facts no longer holds."""

@@ -52,6 +52,10 @@ class Job(Record):
     array_job_id: str = ""
     array_task_id: str = ""
     het_job_id: str = ""
+    dependency: str = ""
+    """What it waits for, as its owner wrote it: `afternotok:12,singleton` ...; empty once that has come about."""
+    command: str = ""
+    """The batch script with its arguments, as submitted."""
 
     @property
     def completing(self) -> bool:

@@ -34,3 +34,7 @@ class Recovery(Record):
     at: datetime
     run: str = ""
     """The incident's first run: its workflow id alone may have been used before."""
+    excluded: tuple[str, ...] = ()
+    """Nodes that we have put on the job's exclusion list; the rest of that list is its owner's."""
+    owner: str = ""
+    """Who took the job over from us meanwhile, where somebody did."""

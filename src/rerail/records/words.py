@@ -89,9 +89,20 @@ class StepKind(StrEnum):
     EXCLUDE = "exclude"
     DRAIN = "drain"
     RESTART = "restart"
+    WATCH = "watch"
     STOP = "stop"
     TELL = "tell"
     NOTHING = "nothing"
+
+
+class Requeuer(StrEnum):
+    """Who sent an attempt back to the queue."""
+
+    NODE_FAILURE = "node_failure"
+    PREEMPTION = "preemption"
+    MAINTENANCE = "maintenance"
+    EXIT_CODE = "exit_code"
+    SOMEBODY = "somebody"
 
 
 class Stage(StrEnum):
