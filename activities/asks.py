@@ -112,6 +112,8 @@ class Proposed(Record):
     plan: Plan
     expires_s: float
     remind_s: float
+    notes: tuple[str, ...] = ()
+    """What the job's owner should know: wishes that nobody understands, or that are not granted."""
 
 
 class RecheckAsk(Record):

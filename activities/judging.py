@@ -17,6 +17,7 @@ from activities.rows import row
 from policies.circumstances import Circumstances
 from policies.facts import gather, why_void
 from policies.plan import plan
+from policies.wishes import wishes
 from rerail.attribution import attribute
 from rerail.case import read_case
 from rerail.errors import Permanent
@@ -98,7 +99,8 @@ class Judging:
         step = f"plan-{ask.revision}"
         text = f"{made.rule}: {text}"
         self.audit.append(row(ask.run, step, RowKind.PLAN, attempt, text, body=body))
-        return Proposed(plan=made, expires_s=terms.expires_s, remind_s=terms.remind_s)
+        told = wishes(facts.job.comment).told
+        return Proposed(plan=made, expires_s=terms.expires_s, remind_s=terms.remind_s, notes=told)
 
     @activity.defn
     async def recheck(self, ask: RecheckAsk) -> Rechecked:

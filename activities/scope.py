@@ -11,9 +11,16 @@ class Scope(Record):
     partitions: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
     def holds(self, job: Job) -> bool:
         """True when the job is ours to watch."""
-        wishes = ((self.partitions, job.partition), (self.accounts, job.account), (self.users, job.user), (self.names, job.name))
-        return all(not patterns or any(fnmatchcase(value, p) for p in patterns) for patterns, value in wishes)
+        lists = (
+            (self.partitions, job.partition),
+            (self.accounts, job.account),
+            (self.users, job.user),
+            (self.qos, job.qos),
+            (self.names, job.name),
+        )
+        return all(not patterns or any(fnmatchcase(value, p) for p in patterns) for patterns, value in lists)

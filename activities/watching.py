@@ -13,6 +13,7 @@ from activities.pulse import pulse
 from activities.scope import Scope
 from activities.tail import Tails
 from activities.view import ClusterView
+from policies.wishes import wishes
 from rerail import detectors
 from rerail.detectors import Symptom
 from rerail.errors import Permanent, RerailError
@@ -90,7 +91,7 @@ def compare(ask: SurveyAsk, reading: Reading, scope: Scope) -> Survey:
     """What a reading shows beside what is known."""
     appeared: list[Attempt] = []
     updated: list[Attempt] = []
-    here = {job.job_id: job for job in reading.jobs if scope.holds(job)}
+    here = {job.job_id: job for job in reading.jobs if scope.holds(job) and not wishes(job.comment).off}
     for job_id, job in here.items():
         known = ask.known.get(job_id)
         if known is None and not worth_watching(job, ask.read_at):
@@ -142,6 +143,8 @@ class Follower:
             return None
         if job is None or is_another(job, self.at.attempt):
             return self.came_back(Seen.GONE, now, why="the scheduler no longer knows the job")
+        if wishes(job.comment).off:
+            return self.came_back(Seen.ENDED, now, why=wishes(job.comment).hands_off)
         attempt = advance(self.at.attempt, job)
         again = attempt.number != self.at.attempt.number
         self.at = self.at.model_copy(update={"attempt": attempt})

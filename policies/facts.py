@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from policies.wishes import wishes
 from rerail.records import Attempt, Facts, Job, JobState, Node, NodeState, Plan, StepKind
 
 
@@ -37,6 +38,9 @@ def why_void(plan: Plan, attempt: Attempt, facts: Facts) -> str:
     gone = moved(facts.job, attempt)
     if gone:
         return gone
+    left_alone = wishes(facts.job.comment).hands_off
+    if left_alone:
+        return left_alone
     if plan.has(StepKind.RESTART) and facts.job.requeue_until is not None and facts.job.requeue_until <= facts.read_at:
         return "the time in which the scheduler can requeue the job is over; submit it again"
     left = len(set(facts.eligible_nodes) - set(plan.excluded))

@@ -5,6 +5,7 @@ import json
 
 from policies.circumstances import Circumstances
 from policies.rules import RULES, Proposal
+from policies.wishes import wishes
 from rerail.records import Mode, Plan, StepKind, Verdict
 
 HARMLESS = frozenset({StepKind.TELL, StepKind.NOTHING})
@@ -19,13 +20,18 @@ def plan(verdict: Verdict, around: Circumstances) -> Plan:
         id=digest(verdict, around, proposal),
         rule=name,
         steps=proposal.steps,
-        ask=around.mode is Mode.MONITOR and not kinds <= HARMLESS,
+        ask=asks(around) and not kinds <= HARMLESS,
         reasons=tuple(r for r in proposal.reasons if r),
         refusal=proposal.refusal,
         requeue_until=around.facts.job.requeue_until,
         nodes_needed=around.facts.job.nodes_needed,
         nodes_eligible=len(set(around.facts.eligible_nodes) - excluded),
     )
+
+
+def asks(around: Circumstances) -> bool:
+    """A job may wish that a person is asked where the cluster's mode would not; never the other way round."""
+    return around.mode is Mode.MONITOR or wishes(around.facts.job.comment).asks
 
 
 def digest(verdict: Verdict, around: Circumstances, proposal: Proposal) -> str:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from policies.circumstances import Circumstances
+from policies import dependants, requeues, resubmission
 from policies.facts import moved
 from policies.limits import NODES_PER_INCIDENT, RESTART_WINDOW, RESTARTS_PER_WINDOW, SAME_STEP_FAILURES
-from rerail.records import Advice, FaultClass, JobState, Kind, Step, StepKind, Verdict
+from policies.wishes import wishes
+from rerail.records import Advice, FaultClass, JobState, Kind, Requeuer, Step, StepKind, Verdict
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,30 @@ def gone_on(verdict: Verdict, around: Circumstances) -> Proposal | None:
     return (why and Proposal(steps=(Step(kind=StepKind.NOTHING, why=why),), reasons=(why,))) or None
 
 
+def left_alone(verdict: Verdict, around: Circumstances) -> Proposal | None:
+    why = wishes(around.facts.job.comment).hands_off
+    return (why and Proposal(steps=(Step(kind=StepKind.TELL, why=why),), reasons=(why, verdict.why))) or None
+
+
+def scheduler_restarts(verdict: Verdict, around: Circumstances) -> Proposal | None:
+    """What the scheduler requeued after a node's failure is never requeued again: it is watched until it trains."""
+    facts, by = around.facts, around.facts.requeued_by
+    if by is None or by is Requeuer.SOMEBODY or not requeues.comes_back(facts.job, around.anomaly.attempt):
+        return None
+    why = requeues.BY[by]
+    if by is not Requeuer.NODE_FAILURE:
+        return Proposal(steps=(Step(kind=StepKind.NOTHING, why=why),), reasons=(why,))
+    watch = Step(kind=StepKind.WATCH, why=f"{why}: it is not requeued again, but watched until it trains")
+    nodes = verdict.culprit_nodes if verdict.advice is Advice.RESTART_EXCLUDING_NODES else ()
+    can = facts.job.state is JobState.PENDING and 0 < len(nodes) <= NODES_PER_INCIDENT and enough_without(nodes, around)
+    exclude = Step(kind=StepKind.EXCLUDE, nodes=nodes, why=f"evidence against {', '.join(nodes)}: {verdict.cause}")
+    return Proposal(steps=(*((exclude,) if can else ()), watch), reasons=(why, verdict.why))
+
+
+def enough_without(nodes: tuple[str, ...], around: Circumstances) -> bool:
+    return len(set(around.facts.eligible_nodes) - set(nodes)) >= around.facts.job.nodes_needed
+
+
 def report_straggler(verdict: Verdict, around: Circumstances) -> Proposal | None:
     if verdict.kind is not Kind.STRAGGLER or verdict.culprit_nodes:
         return None
@@ -73,20 +99,37 @@ def same_failure_again(verdict: Verdict, around: Circumstances) -> Proposal | No
     return Proposal(steps=(Step(kind=StepKind.STOP, why=why),), reasons=(why,))
 
 
+def chain_goes_on(verdict: Verdict, around: Circumstances) -> Proposal | None:
+    if not wishes(around.facts.job.comment).chain:
+        return None
+    why = 'the next job of its chain goes on (auto_resume_mode "singleton_dependency"): this one is not sent back to the queue'
+    return Proposal(steps=(Step(kind=StepKind.TELL, why=why),), reasons=(why, verdict.why))
+
+
 def cannot_requeue(verdict: Verdict, around: Circumstances) -> Proposal | None:
     job = around.facts.job
+    again = resubmission.command(job, around.script, verdict.culprit_nodes)
     refusals = (
         (
             not job.batch,
             "the job is no batch job (salloc or srun): the scheduler can't requeue it; its owner has to start it again",
         ),
-        (not job.requeue, "its owner asked for no requeue; lift that with the scheduler's own command, or submit it again"),
+        (
+            not job.requeue and not around.permits.lift_no_requeue,
+            "its owner (--no-requeue) or the site (JobRequeue=0) asked for no requeue; "
+            f"`scontrol update jobid={job.job_id} Requeue=1` lifts that, then ask again",
+        ),
         (
             job.requeue_until is not None and job.requeue_until <= around.now,
-            "the time in which the scheduler can requeue it is over; submit it again",
+            f"the time in which the scheduler can requeue it is over; its owner can submit it again with `{again}`",
         ),
     )
     return next((Proposal(refusal=text, reasons=(verdict.why,)) for refused, text in refusals if refused), None)
+
+
+def would_run_beside(verdict: Verdict, around: Circumstances) -> Proposal | None:
+    text = dependants.hindrance(around.facts.job, around.facts.dependants)
+    return (text and Proposal(refusal=text, reasons=(verdict.why,))) or None
 
 
 def restarted_too_often(verdict: Verdict, around: Circumstances) -> Proposal | None:
@@ -94,6 +137,15 @@ def restarted_too_often(verdict: Verdict, around: Circumstances) -> Proposal | N
     if len(recent) < RESTARTS_PER_WINDOW:
         return None
     text = f"it was restarted {len(recent)} times within an hour; a person has to look before it is restarted again"
+    return Proposal(refusal=text, reasons=(verdict.why,))
+
+
+def wished_fewer_restarts(verdict: Verdict, around: Circumstances) -> Proposal | None:
+    most = wishes(around.facts.job.comment).max_restarts
+    done = sum(r.restarted for r in around.history)
+    if most is None or done < most:
+        return None
+    text = f"its owner allows {most} restarts in the job's comment, and it was restarted {done} times"
     return Proposal(refusal=text, reasons=(verdict.why,))
 
 
@@ -126,12 +178,17 @@ def restart_in_place(verdict: Verdict, around: Circumstances) -> Proposal | None
 RULES: tuple[Rule, ...] = (
     Rule("nothing-wrong", "where no recovery is needed, nothing is done", nothing_wrong),
     Rule("ended-by-will", "what a person or the scheduler ended is no failure", ended_by_will),
+    Rule("scheduler-restarts", "what the scheduler requeued by itself is watched, never requeued again", scheduler_restarts),
     Rule("gone-on", "a job that was started again meanwhile is not the attempt that failed", gone_on),
+    Rule("left-alone", "what its owner wants left alone is told, and not touched", left_alone),
     Rule("report-straggler", "a straggler is reported", report_straggler),
     Rule("would-fail-again", "what would fail again is stopped", would_fail_again),
     Rule("same-failure-again", "the same failure at the same step convicts the job", same_failure_again),
+    Rule("chain-goes-on", "a chain of jobs restarts itself", chain_goes_on),
     Rule("cannot-requeue", "what the scheduler can't requeue is told", cannot_requeue),
+    Rule("would-run-beside", "a dependant that starts on a failure and a restart would run side by side", would_run_beside),
     Rule("restarted-too-often", "three restarts an hour, then a person", restarted_too_often),
+    Rule("wished-fewer-restarts", "a job may ask for fewer restarts than the limit", wished_fewer_restarts),
     Rule("too-many-suspects", "many suspects are never isolated", too_many_suspects),
     Rule("restart-elsewhere", "a node with evidence against it is excluded", restart_elsewhere),
     Rule("restart", "the rest is restarted", restart_in_place),

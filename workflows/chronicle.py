@@ -56,6 +56,11 @@ class Chronicle:
         """What else a reader should know."""
         self.keep(notes=(*self.incident.notes, note[:NOTE_CHARS_MAX])[-NOTES_MAX:])
 
+    def remark_once(self, note: str) -> None:
+        """The same, unless it stands there already: a plan may be made several times."""
+        if note[:NOTE_CHARS_MAX] not in self.incident.notes:
+            self.remark(note)
+
     def move_to(self, stage: Stage) -> None:
         """The next stage: in the page, and in the search attributes that filter the list."""
         if stage is self.incident.stage:

@@ -103,8 +103,8 @@ class RemediateJob:
     async def diagnose(self) -> Proposed:
         """Evidence, verdict, plan."""
         self.revision, self.hearing.stale = self.revision + 1, False
-        incident = self.chronicle.incident
-        queue = names.detect_queue(self.chronicle.cluster)
+        chronicle, incident = self.chronicle, self.chronicle.incident
+        queue = names.detect_queue(chronicle.cluster)
         common: dict[str, Any] = {"run": self.chronicle.run, "anomaly": newest(incident), "revision": self.revision}
         examine = ExamineAsk(**common)
         self.examined = await say("examine", examine, Examined, queue=queue, summary="gather evidence, attribute", profile=JUDGE)
@@ -117,6 +117,8 @@ class RemediateJob:
             update={"last_step": self.examined.last_step, "checkpoint_step": self.examined.checkpoint_step}
         )
         self.chronicle.keep(anomaly=anomaly, verdict=self.examined.verdict, plan=proposed.plan, bundle=self.examined.bundle)
+        for note in proposed.notes:
+            chronicle.remark_once(note)
         return proposed
 
     async def close(self, outcome: Outcome) -> Outcome:

@@ -75,6 +75,10 @@ def made(because: Verdict, where: Circumstances, rule: str) -> Plan:
     return found
 
 
+LEAVE = '{"rerail": {"leave": "I am debugging"}}'
+CHAIN = '{"APS": {"auto_resume_mode": "singleton_dependency"}}'
+NO_RESTART = '{"rerail": {"max_restarts": 0}}'
+ONE_RESTART = '{"APS": {"auto_resume_mode": "requeue", "max_requeue_times": 1}}'
 OVER = NOW - timedelta(seconds=1)
 CASES: dict[str, tuple[Verdict, Circumstances, str, list[str]]] = {
     "nothing is wrong": (verdict(kind=Kind.NONE, advice=Advice.NO_ACTION), around(), "nothing-wrong", ["nothing"]),
@@ -110,6 +114,21 @@ CASES: dict[str, tuple[Verdict, Circumstances, str, list[str]]] = {
         around(history=(recovery(restarted=False),)),
         "restart",
         ["restart"],
+    ),
+    "its owner is debugging it": (verdict(**BUG), around(job={"comment": LEAVE}), "left-alone", ["tell"]),
+    "one of a chain": (verdict(), around(job={"comment": CHAIN}), "chain-goes-on", ["tell"]),
+    "its owner allows no restart": (verdict(), around(job={"comment": NO_RESTART}), "wished-fewer-restarts", []),
+    "its owner allows one restart, and none was": (
+        verdict(),
+        around(job={"comment": ONE_RESTART}, history=(recovery(restarted=False, step=1),)),
+        "restart-elsewhere",
+        ["exclude gpu-02", "restart"],
+    ),
+    "its owner allows one restart, and one was": (
+        verdict(),
+        around(job={"comment": ONE_RESTART}, history=(recovery(timedelta(days=2), step=1),)),
+        "wished-fewer-restarts",
+        [],
     ),
     "no batch job": (verdict(), around(job={"batch": False}), "cannot-requeue", []),
     "its owner wants no requeue": (verdict(), around(job={"requeue": False}), "cannot-requeue", []),
@@ -155,6 +174,13 @@ def test_many_suspects_are_never_isolated(more: int) -> None:
     assert found.excluded == ()
     assert found.refusal.startswith(f"{len(suspects)} suspects")
     assert not found.ask
+
+
+def test_a_job_may_have_a_person_asked_and_never_the_other_way_round() -> None:
+    asks, more = '{"rerail": {"mode": "monitor"}}', '{"rerail": {"mode": "autonomous"}}'
+    assert made(verdict(), around(job={"comment": asks}, mode=Mode.AUTONOMOUS), "restart-elsewhere").ask
+    assert made(verdict(), around(job={"comment": more}, mode=Mode.MONITOR), "restart-elsewhere").ask
+    assert not made(verdict(), around(job={"comment": more}, mode=Mode.AUTONOMOUS), "restart-elsewhere").ask
 
 
 def test_three_restarts_an_hour_and_then_a_person() -> None:

@@ -222,6 +222,7 @@ class Scope(Section):
     partitions: tuple[Text, ...] = ()
     accounts: tuple[Text, ...] = ()
     users: tuple[Text, ...] = ()
+    qos: tuple[Text, ...] = ()
     names: tuple[Text, ...] = ()
 
 
