@@ -1,6 +1,5 @@
 """Proof that a recovery is one: running on allowed nodes, and training past the step at which it died."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,7 +47,7 @@ class Verifying:
         with permanent_is_final():
             async with pulse(lambda: verifier.proof):
                 while (verified := await verifier.look()) is None:
-                    await asyncio.sleep(verifier.view.interval_s / 2)
+                    await verifier.view.pause(verifier.view.interval_s / 2)
         return verified
 
 

@@ -1,6 +1,7 @@
 """Looking at a cluster without touching it: which jobs there are, and how each of them fares."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,16 +11,18 @@ from temporalio.exceptions import ApplicationError
 
 from activities.asks import FindAsk, FollowAsk, Followed, Seen, Survey, SurveyAsk
 from activities.pulse import pulse
+from activities.requeued import who_requeued
 from activities.scope import Scope
 from activities.tail import Tails
 from activities.view import ClusterView
 from policies.wishes import wishes
-from rerail import detectors
+from rerail import detectors, hostlist
 from rerail.detectors import Symptom
+from rerail.detectors.exited import node_failed
 from rerail.errors import Permanent, RerailError
 from rerail.identity import advance, is_another, sight
 from rerail.ports import Logs
-from rerail.records import Attempt, Job, JobState, Reading
+from rerail.records import Attempt, Job, JobState, Reading, Requeuer
 
 BLIND_AFTER = timedelta(seconds=15)
 """Unreadable for this long is announced: longer than a controller's fail-over, far shorter than a hang's threshold."""
@@ -58,7 +61,7 @@ class Watching:
                 survey = compare(ask, reading, self.scopes[ask.cluster])
                 if has_news(ask, survey) or datetime.now(UTC) >= until:
                     return survey
-            await asyncio.sleep(view.interval_s)
+            await view.pause(view.interval_s)
 
     @activity.defn
     async def find_job(self, ask: FindAsk) -> Attempt:
@@ -77,7 +80,7 @@ class Watching:
         follower = Follower(self.views[cluster], self.logs[cluster], resume(ask), self.hang_floor_s.get(cluster))
         async with pulse(lambda: follower.position):
             while (followed := await follower.look()) is None:
-                await asyncio.sleep(follower.view.interval_s)
+                await follower.view.pause(follower.view.interval_s)
         return followed
 
 
@@ -145,10 +148,27 @@ class Follower:
             return self.came_back(Seen.GONE, now, why="the scheduler no longer knows the job")
         if wishes(job.comment).off:
             return self.came_back(Seen.ENDED, now, why=wishes(job.comment).hands_off)
-        attempt = advance(self.at.attempt, job)
-        again = attempt.number != self.at.attempt.number
+        before, attempt = self.at.attempt, advance(self.at.attempt, job)
+        if attempt.number != before.number:
+            return await self.moved_on(before, attempt, job, now)
+        self.at = self.at.model_copy(update={"attempt": attempt, **self.surroundings(job)})
+        return await self.look_at(job, now)
+
+    def surroundings(self, job: Job) -> dict[str, object]:
+        """What nobody can read any more once the attempt is over: its nodes, and who waits for its end."""
+        ran_on = hostlist.compress(job.nodes) if job.nodes else self.at.ran_on
+        freed = () if job.state.ended else self.view.dependants(job)
+        return {"ran_on": ran_on, "dependants": freed or self.at.dependants}
+
+    async def moved_on(self, before: Attempt, attempt: Attempt, job: Job, now: datetime) -> Followed:
+        """The next attempt is there. That the scheduler brought it back after a node's failure is an anomaly of the last one."""
         self.at = self.at.model_copy(update={"attempt": attempt})
-        return self.came_back(Seen.NEXT_ATTEMPT, now) if again else await self.look_at(job, now)
+        symptoms: tuple[Symptom, ...] = ()
+        if not self.watched.told:
+            with contextlib.suppress(RerailError):  # who requeued it is then not known, and nothing is made of it
+                by = await asyncio.to_thread(who_requeued, self.view.scheduler, self.tails.logs, job, before, self.at.ran_on)
+                symptoms = (node_failed(self.watched, now),) if by is Requeuer.NODE_FAILURE else ()
+        return self.came_back(Seen.NEXT_ATTEMPT, now, symptoms).model_copy(update={"before": before})
 
     async def look_at(self, job: Job, now: datetime) -> Followed | None:
         symptoms: tuple[Symptom, ...] = ()
