@@ -3,67 +3,96 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from rerail.errors import Misconfigured, Unreadable
 
 MAX_PATH = 4096  # PATH_MAX of Linux
 
 
+class OpenFile(Protocol):
+    """A regular file, wherever it lies. Both raise OSError, which whoever opened it turns into our own words."""
+
+    def size(self) -> int:
+        """Bytes, now."""
+        ...
+
+    def read_at(self, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes from `offset`, less only at the end of the file."""
+        ...
+
+
+Opener = Callable[[str], AbstractContextManager[OpenFile | None]]
+"""Opens a full path as `opened` does."""
+
+
+class LocalFile:
+    """One of this machine's own."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def size(self) -> int:
+        """As the protocol says."""
+        return os.fstat(self._descriptor).st_size
+
+    def read_at(self, offset: int, limit: int) -> bytes:
+        """As the protocol says."""
+        parts: list[bytes] = []
+        while limit > 0:
+            part = os.pread(self._descriptor, limit, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            limit -= len(part)
+        return b"".join(parts)
+
+
 @contextmanager
-def opened(path: str) -> Iterator[int | None]:
-    """A read-only descriptor of a regular file, or None where there is no such file (yet).
+def opened(path: str) -> Iterator[OpenFile | None]:
+    """A regular file, or None where there is no such file (yet).
 
     A symbolic link is followed where it ends in a regular file. Raises Misconfigured for anything that is no regular file and
     for a path that cannot be one, Unreadable where rights, the disk or the network are in the way.
     """
-    _check_path(path)
+    check_path(path)
     descriptor = _open(path)
     try:
-        yield descriptor
+        yield None if descriptor is None else LocalFile(descriptor)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     finally:
         if descriptor is not None:
             os.close(descriptor)
 
 
-def read_at(descriptor: int, offset: int, limit: int) -> bytes:
-    """At most `limit` bytes from `offset`, less only at the end of the file."""
-    parts: list[bytes] = []
-    while limit > 0:
-        part = os.pread(descriptor, limit, offset)
-        if not part:
-            break
-        parts.append(part)
-        offset += len(part)
-        limit -= len(part)
-    return b"".join(parts)
-
-
 def _open(path: str) -> int | None:
     try:
-        _check_kind(path, os.stat(path).st_mode)  # before opening: to open a device can already do something
+        check_kind(path, os.stat(path).st_mode)  # before opening: to open a device can already do something
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     try:
-        _check_kind(path, os.fstat(descriptor).st_mode)  # it may have been exchanged in between
+        check_kind(path, os.fstat(descriptor).st_mode)  # it may have been exchanged in between
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
+    """Misconfigured unless it is a full path."""
     if not path.startswith("/") or "\0" in path or len(path) > MAX_PATH:
         raise Misconfigured(f"{shown(path)} is no full path of a file: give a path that begins with /.")
 
 
-def _check_kind(path: str, mode: int) -> None:
+def check_kind(path: str, mode: int) -> None:
+    """Misconfigured unless the mode is a regular file's."""
     if not stat.S_ISREG(mode):
         raise Misconfigured(f"{shown(path)} is {_KINDS.get(stat.S_IFMT(mode), 'something else')}; only regular files are read.")
 
@@ -86,7 +115,8 @@ _NEXT_STEP = {
 }
 
 
-def _unreadable(path: str, error: OSError) -> Unreadable:
+def unreadable(path: str, error: OSError) -> Unreadable:
+    """The error in our own words, with the next step."""
     step = _NEXT_STEP.get(error.errno or 0, "check the path and the file system")
     return Unreadable(f"{shown(path)} cannot be read ({os.strerror(error.errno or 0)}): {step}.")
 

@@ -1,12 +1,11 @@
 """Kernel logs of nodes, as files under a path with the node's name in it: a shared folder, or what syslog forwards."""
 
-import os
 import re
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
 
 from adapters.hosts.stamps import stamp
-from adapters.regular_file import opened, read_at
+from adapters.regular_file import Opener, OpenFile, opened
 from rerail.errors import Misconfigured
 
 MAX_READ_BYTES = 64 * 1024 * 1024
@@ -16,19 +15,20 @@ NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 class KernelLogFiles:
     """Implements `rerail.ports.Hosts`. `template` is a full path with `{node}` in it; `zone` that of times without a zone in the
-    logs, None for this machine's own."""
+    logs, None for this machine's own. `opener` opens files elsewhere in the same way."""
 
-    def __init__(self, template: str, zone: tzinfo | None = None) -> None:
+    def __init__(self, template: str, zone: tzinfo | None = None, opener: Opener = opened) -> None:
         self._template = template
         self._zone = zone
+        self._opened = opener
 
     def kernel_log(self, node: str, since: datetime, limit: int) -> bytes | None:
         """The last `limit` bytes of the node's log, whole lines, those that say they are older than `since` (aware) left out;
         lines without a time are kept. None where there is no file. Raises Unreadable, and Misconfigured for a wrong name."""
         if not NODE_NAME.fullmatch(node):
             raise Misconfigured(f"{node[:80]!r} is no node name: letters, digits, '.', '_' and '-' only.")
-        with opened(self._template.replace("{node}", node)) as descriptor:
-            return None if descriptor is None else b"".join(self._recent(_tail(descriptor, limit), since))
+        with self._opened(self._template.replace("{node}", node)) as file:
+            return None if file is None else b"".join(self._recent(_tail(file, limit), since))
 
     def _recent(self, text: bytes, since: datetime) -> Iterator[bytes]:
         since = since.replace(microsecond=0)  # many formats tell whole seconds only
@@ -43,10 +43,10 @@ class KernelLogFiles:
                 yield line
 
 
-def _tail(descriptor: int, limit: int) -> bytes:
-    size = os.fstat(descriptor).st_size
+def _tail(file: OpenFile, limit: int) -> bytes:
+    size = file.size()
     start = max(0, size - min(limit, MAX_READ_BYTES))
-    text = read_at(descriptor, start, size - start)
-    if start and read_at(descriptor, start - 1, 1) != b"\n":  # a half line could be read as another one
+    text = file.read_at(start, size - start)
+    if start and file.read_at(start - 1, 1) != b"\n":  # a half line could be read as another one
         return text.partition(b"\n")[2]
     return text

@@ -1,9 +1,8 @@
 """Log files on a file system that this machine sees. Each read opens the file anew, so a file moved or replaced is noticed."""
 
 import hashlib
-import os
 
-from adapters.regular_file import opened, read_at
+from adapters.regular_file import Opener, OpenFile, opened
 from rerail.ports import Chunk
 
 MAX_READ_BYTES = 64 * 1024 * 1024
@@ -13,7 +12,10 @@ FINGERPRINT_BYTES = 64
 
 
 class FileLogs:
-    """Implements `rerail.ports.Logs`."""
+    """Implements `rerail.ports.Logs`. `opener` opens files elsewhere in the same way."""
+
+    def __init__(self, opener: Opener = opened) -> None:
+        self._opened = opener
 
     def read(self, path: str, offset: int, limit: int, fingerprint: str = "") -> Chunk:
         """At most `limit` bytes from `offset`, or from 0 where the file is no longer the one that `fingerprint` was taken of.
@@ -21,13 +23,13 @@ class FileLogs:
         A file that is not there reads as empty, with the offset kept: it may be moved away for a moment.
         Raises Unreadable, and Misconfigured for a pipe, a device or a folder.
         """
-        with opened(path) as descriptor:
-            if descriptor is None:
+        with self._opened(path) as file:
+            if file is None:
                 return Chunk(b"", offset, offset, 0)
-            size = os.fstat(descriptor).st_size
-            replaced = offset > 0 and not _same(descriptor, size, offset, fingerprint)
+            size = file.size()
+            replaced = offset > 0 and not _same(file, size, offset, fingerprint)
             start = 0 if replaced else offset
-            data = read_at(descriptor, start, min(limit, MAX_READ_BYTES))
+            data = file.read_at(start, min(limit, MAX_READ_BYTES))
             return Chunk(data, start, start + len(data), max(size, start + len(data)), replaced)
 
     def fingerprint_at(self, path: str, offset: int) -> str:
@@ -37,19 +39,19 @@ class FileLogs:
         """
         if offset <= 0:
             return ""
-        with opened(path) as descriptor:
-            return _fingerprint(b"" if descriptor is None else _before(descriptor, offset))
+        with self._opened(path) as file:
+            return _fingerprint(b"" if file is None else _before(file, offset))
 
 
-def _same(descriptor: int, size: int, offset: int, fingerprint: str) -> bool:
+def _same(file: OpenFile, size: int, offset: int, fingerprint: str) -> bool:
     if size < offset:
         return False
-    return not fingerprint or _fingerprint(_before(descriptor, offset)) == fingerprint
+    return not fingerprint or _fingerprint(_before(file, offset)) == fingerprint
 
 
-def _before(descriptor: int, offset: int) -> bytes:
+def _before(file: OpenFile, offset: int) -> bytes:
     start = max(0, offset - FINGERPRINT_BYTES)
-    return read_at(descriptor, start, offset - start)
+    return file.read_at(start, offset - start)
 
 
 def _fingerprint(data: bytes) -> str:
