@@ -25,6 +25,11 @@ def command(folder: Path, name: str, script: str) -> None:
     file.chmod(0o755)
 
 
+NO_TABLE = """case "$*" in *--Format=*) echo 'squeue: error: Invalid job format specification: exit_code' >&2; exit 1;; esac
+"""
+"""As a squeue says that has other fields than we ask for; then its JSON is read."""
+
+
 def way_in(folder: Path, most_output: int = 1_000_000) -> InCluster:
     return InCluster(search_path=f"{folder}:/usr/bin:/bin", most_output=most_output)
 
@@ -64,7 +69,7 @@ def test_output_without_end_is_cut(commands: Path) -> None:
 
 def test_what_hangs_while_reading_is_unreadable_and_while_acting_unknown(commands: Path) -> None:
     entry = '{"job_id": 7, "job_state": "RUNNING", "batch_flag": true, "requeue": true}'
-    command(commands, "squeue", f"""[ -e {commands}/slow ] && exec sleep 600; echo '{{"errors": [], "jobs": [{entry}]}}'""")
+    command(commands, "squeue", f"""{NO_TABLE}[ -e {commands}/slow ] && exec sleep 600; echo '{{"errors": [], "jobs": [{entry}]}}'""")
     command(commands, "scontrol", '[ "$1" = show ] && echo "MinJobAge = 300 sec" || exec sleep 600')
     scheduler = SlurmScheduler("c", way_in(commands), read_deadline_s=0.5, effect_deadline_s=0.5)
     with pytest.raises(OutcomeUnknown):
@@ -79,7 +84,7 @@ def test_what_hangs_while_reading_is_unreadable_and_while_acting_unknown(command
 
 def test_a_job_never_starts_in_the_second_in_which_its_last_attempt_ended(commands: Path) -> None:
     """Slurm kills it then: "Killing non-startable batch job: Job credential revoked"."""
-    command(commands, "squeue", """echo '{"errors": [], "jobs": [{"job_id": 7, "job_state": "PENDING"}]}'""")
+    command(commands, "squeue", NO_TABLE + """echo '{"errors": [], "jobs": [{"job_id": 7, "job_state": "PENDING"}]}'""")
     command(commands, "scontrol", f'echo "$@" >> {commands}/asked')
     SlurmScheduler("c", way_in(commands)).start_now("7")
     assert (commands / "asked").read_text().splitlines()[-1] == "update jobid=7 StartTime=now+2seconds"

@@ -8,8 +8,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from adapters.schedulers.slurm.runner import Ran
+from adapters.schedulers.slurm.runner import ENVIRONMENT, Ran
 from rerail.errors import Misconfigured, OutcomeUnknown, Transient
+from rerail.ports import ALL_RIGHTS, Right
 
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 """Where sites keep Slurm's commands."""
@@ -27,12 +28,15 @@ class InCluster:
     """Runs commands on this host."""
 
     def __init__(self, slurm_conf: str = "", search_path: str = SEARCH_PATH, most_output: int = MOST_OUTPUT) -> None:
-        """`slurm_conf` names another slurm.conf than the host's own. Nothing else of our environment reaches the commands:
-        variables such as SQUEUE_STATES or SLURM_CLUSTERS would change what they say."""
-        self._environment = {"PATH": search_path, "LC_ALL": "C.UTF-8", "TZ": "UTC0"}
+        """`slurm_conf` names another slurm.conf than the host's own. Nothing of our own environment reaches the commands."""
+        self._environment = {"PATH": search_path, **ENVIRONMENT}
         if slurm_conf:
             self._environment["SLURM_CONF"] = slurm_conf
         self._most = most_output
+
+    def rights(self) -> frozenset[Right]:
+        """All: one user does everything, and Slurm says no where he may not."""
+        return ALL_RIGHTS
 
     def run(self, argv: Sequence[str], deadline_s: float) -> Ran:
         """As the port says."""

@@ -106,6 +106,8 @@ def job(number: int, entry: Mapping[str, Any], cluster: str, min_job_age_s: int 
         folder=_path(entry.get("current_working_directory")),
         comment=shapes.text(entry.get("comment")),
         failed_node=shapes.text(entry.get("failed_node")),
+        dependency=shapes.text(entry.get("dependency")),
+        command=shapes.text(entry.get("command")),
         **_identity(number, entry),
         **_logs(number, entry, nodes),
     )

@@ -4,17 +4,19 @@ Look, then act: before an effect the job is read, so that never a whole array is
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from adapters.schedulers.slurm import answers, arrays, fleet, ids, reading
+from adapters.schedulers.slurm import answers, arrays, fleet, ids, reading, shapes, site, table
+from adapters.schedulers.slurm.accounting import Accounting
 from adapters.schedulers.slurm.runner import Ran, Runner
-from rerail import hostlist
-from rerail.errors import Misconfigured, NoSuchJob, OutcomeUnknown, Refused, Transient, Unreadable
-from rerail.records import Job, JobState, Node, Rank, Reading
+from rerail import drains, hostlist
+from rerail.errors import Misconfigured, NoSuchJob, NotFound, OutcomeUnknown, Refused, RerailError, Transient, Unreadable
+from rerail.ports import Right
+from rerail.records import Habits, Job, JobState, Node, NodeState, Rank, Reading
 
 READ_DEADLINE_S = 30.0
-"""A read of 10,000 jobs takes 0.4 s; a slurmctld that is slower than this doesn't answer."""
+"""A read of 10,000 jobs takes 0.3 s; a slurmctld that is slower than this doesn't answer."""
 
 EFFECT_DEADLINE_S = 15.0
 """Slurm's own MessageTimeout is 10 s by default; after that its client says so itself."""
@@ -23,6 +25,14 @@ SETTLE_S = 2
 """A job that starts in the second in which its last attempt ended is killed: "Job credential revoked" (22.05, 3 of 12)."""
 
 MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*([0-9]+)", re.MULTILINE)
+NO_ACCOUNTING = re.compile(r"^AccountingStorageType\s*=\s*(?:accounting_storage/none|\(null\))", re.MULTILINE)
+
+LISTED = ("squeue", "--all", "--states=all")
+
+NO_SUCH_NODE = "rerail-has-no-such-node"
+
+LONGEST_SCRIPT = 4 << 20
+"""Bytes; Slurm takes none longer by default (max_script_size)."""
 
 
 def _now() -> datetime:
@@ -46,7 +56,16 @@ class SlurmScheduler:
         self._read_deadline_s = read_deadline_s
         self._effect_deadline_s = effect_deadline_s
         self._clock = clock
-        self._min_job_age_s: int | None = None
+        self._config: str | None = None
+        self._no_drains: str | None = None
+        self._prints_table = True
+        self._seen: dict[int, tuple[table.Row, Job]] = {}
+        """Rows of the last table with what they were read as: most of them are the same in the next one."""
+        self._accounting = Accounting(lambda argv: self._asked(list(argv)).decode("utf-8", "replace"))
+
+    def rights(self) -> frozenset[Right]:
+        """As the port says: those of the way in."""
+        return self._runner.rights()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -58,12 +77,10 @@ class SlurmScheduler:
     def job(self, job_id: str) -> Job:
         """As the port says; an id of Slurm's own for a task or a component finds it too."""
         wanted = ids.job_id(job_id)
-        jobs = self._jobs(f"--jobs={wanted}")  # 22.05 prints all the same, so it is chosen again here
-        for job in jobs.values():
-            if job.job_id == wanted:
-                return job
-        if wanted.isdigit() and int(wanted) in jobs:
-            return jobs[int(wanted)]
+        jobs = self._jobs(f"--jobs={wanted}")  # 22.05's JSON has all of them all the same, so it is chosen again here
+        number = chosen(jobs, wanted)
+        if number is not None:
+            return self._full(number, jobs[number])
         array, _, task = wanted.partition("_")
         rest = jobs.get(int(array)) if task else None
         if rest and (waiting := arrays.waiting_task(rest, int(task))):
@@ -75,9 +92,29 @@ class SlurmScheduler:
         said = self._asked(["sinfo", "--all", "--Node", "--noheader", f"--format={fleet.FORMAT}"])
         return fleet.nodes(said.decode("utf-8", "replace"))
 
+    def node(self, name: str) -> Node:
+        """As the port says."""
+        (wanted,) = ids.node_names([name])
+        said = self._asked_unless(["scontrol", "--oneliner", "show", "node", wanted], answers.UNKNOWN_NODE)
+        if said is None:
+            raise NotFound(f"{self.cluster} has no node {wanted}; `sinfo -N` shows what there is")
+        return fleet.node(wanted, said.decode("utf-8", "replace"))
+
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         """None: Slurm knows no ranks."""
         return ()
+
+    def script(self, job_id: str) -> bytes:
+        """As the port says. Slurm shows it to its owner and to operators, as long as it knows the job."""
+        try:
+            said = self._asked(["scontrol", "write", "batch_script", ids.job_id(job_id), "-"])
+        except (Misconfigured, NoSuchJob, Refused, Unreadable):
+            return b""
+        return said if said.startswith(b"#!") and len(said) <= LONGEST_SCRIPT else b""
+
+    def habits(self) -> Habits:
+        """As the port says."""
+        return site.habits(self._asked(["scontrol", "show", "config"]).decode("utf-8", "replace"))
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
@@ -108,10 +145,52 @@ class SlurmScheduler:
             ["scontrol", "update", f"jobid={job.job_id}", f"StartTime=now+{SETTLE_S}seconds"], done_already=answers.NOT_PENDING
         )
 
+    def permit_requeue(self, job_id: str) -> None:
+        """As the port says."""
+        job = self._one(job_id)
+        self._effect(["scontrol", "update", f"jobid={job.job_id}", "Requeue=1"])
+
     def cancel(self, job_id: str) -> None:
         """As the port says."""
         job = self._one(job_id)
         self._effect(["scancel", "--verbose", job.job_id], done_already=answers.ENDED, failed=answers.NOT_CANCELLED)
+
+    def annotate(self, job_id: str, comment: str, *, instead_of: str) -> None:
+        """As the port says."""
+        job = self._one(job_id)
+        if job.comment != instead_of:
+            raise Refused(f"the comment of job {job.job_id} was changed meanwhile; read it again")
+        self._effect(["scontrol", "update", f"jobid={job.job_id}", f"Comment={ids.comment(comment)}"])
+
+    def drain(self, node: str, reason: str) -> None:
+        """As the port says."""
+        foreign = drains.taken(self.node(node))
+        if foreign:
+            raise Refused(foreign)
+        self._on_node(node, "state=drain", f"reason={ids.reason(reason)}")
+
+    def resume(self, node: str, *, drained: Node | None = None) -> None:
+        """As the port says."""
+        now = self.node(node)
+        if now.state is not NodeState.DRAINED:
+            return
+        foreign = drained and drains.touched(now, drained)
+        if foreign:
+            raise Refused(foreign)
+        self._on_node(node, "state=resume")
+
+    def cannot_drain(self) -> str:
+        """As the port says. Slurm judges the right before the name, so that asking for a node that isn't there tells it."""
+        if self._no_drains is None:
+            try:
+                self._on_node(NO_SUCH_NODE, "state=resume")
+            except Misconfigured as error:
+                self._no_drains = str(error)
+            except RerailError as error:
+                if answers.NO_NODE not in str(error):
+                    return ""
+                self._no_drains = ""
+        return self._no_drains or ""
 
     # -- its parts ----------------------------------------------------------------------------------------------------
 
@@ -126,29 +205,91 @@ class SlurmScheduler:
             raise Refused(f"{job.job_id} is a component of a heterogeneous job; name its leader: {job.het_job_id}")
         return job
 
+    def _on_node(self, node: str, *words: str) -> None:
+        """Change one node. Slurm lets only an administrator."""
+        (name,) = ids.node_names([node])
+        try:
+            self._effect(["scontrol", "update", f"nodename={name}", *words], done_already=answers.NOT_DRAINED)
+        except Misconfigured as error:
+            if answers.NO_RIGHT not in str(error):
+                raise
+            raise Misconfigured(
+                "rerail's user may not drain or resume nodes: that takes Slurm's AdminLevel=Administrator, or SlurmUser"
+            ) from error
+
     def _jobs(self, *words: str) -> dict[int, Job]:
-        said = self._asked(["squeue", "--all", "--states=all", *words, "--json"])
-        return reading.jobs(said, self.cluster, self._job_age())
+        """By Slurm's own number: all, or those that `words` choose."""
+        if self._prints_table:
+            end = table.word()
+            said = self._asked_unless([*LISTED, "--noheader", *words, f"--Format={table.asked(end)}"], table.UNKNOWN_FIELD)
+            if said is not None:
+                return self._read_rows(table.rows(said, end), keep=not words)
+            self._prints_table = False
+        return reading.jobs(self._asked([*LISTED, *words, "--json"]), self.cluster, self._job_age())
+
+    def _read_rows(self, rows: dict[int, table.Row], *, keep: bool) -> dict[int, Job]:
+        age = self._job_age()
+        known, seen = self._seen, {}
+        for number, row in rows.items():
+            before = known.get(number)
+            same = before is not None and before[0] == row
+            seen[number] = before if before and same else (row, reading.job(number, table.entry(row), self.cluster, age))
+        if keep:
+            self._seen = seen
+        return {number: job for number, (_, job) in seen.items()}
+
+    def _full(self, number: int, job: Job) -> Job:
+        """With what only other commands tell: the excluded nodes, and how the last run ended."""
+        kept = not NO_ACCOUNTING.search(self._configuration() or "")
+        word = self._accounting.word(job, number, kept=kept)
+        return job.model_copy(
+            update={
+                "cancelled_by": word.cancelled_by or job.cancelled_by,
+                "failed_node": word.failed_node or job.failed_node,
+                "excluded_nodes": self._excluded(number, job) if self._prints_table else job.excluded_nodes,
+            }
+        )
+
+    def _excluded(self, number: int, job: Job) -> tuple[str, ...]:
+        end = table.word()
+        said = self._asked([*LISTED, "--noheader", f"--jobs={job.job_id}", f"--format=%A{end}%x{end}"])
+        fields = [field.removeprefix("\n") for field in said.decode("utf-8", "replace").split(end)]
+        found = dict(zip(fields[:-1:2], fields[1::2], strict=False))
+        if str(number) not in found:
+            raise Unreadable(f"job {job.job_id} changed while it was read; it will be read again")
+        return shapes.nodes(found[str(number)])
 
     def _job_age(self) -> int | None:
-        """Seconds for which Slurm keeps an ended job, asked once; None while that isn't known."""
-        if self._min_job_age_s is None:
+        """Seconds for which Slurm keeps an ended job; None while that isn't known."""
+        found = MIN_JOB_AGE.search(self._configuration() or "")
+        return (int(found[1]) if found else 0) or None
+
+    def _configuration(self) -> str | None:
+        """`scontrol show config`, asked once; None while it can't be had."""
+        if self._config is None:
             try:
-                said = self._asked(["scontrol", "show", "config"])
+                self._config = self._asked(["scontrol", "show", "config"]).decode("utf-8", "replace")
             except Transient:
                 return None
-            found = MIN_JOB_AGE.search(said.decode("utf-8", "replace"))
-            self._min_job_age_s = int(found[1]) if found else 0
-        return self._min_job_age_s or None
+            self._seen = {}  # what was read without it
+        return self._config
 
     def _asked(self, argv: list[str]) -> bytes:
         """What a command that only reads prints; Unreadable when it can't be had."""
+        said = self._asked_unless(argv, "")
+        assert said is not None
+        return said
+
+    def _asked_unless(self, argv: list[str], unless: str) -> bytes | None:
+        """The same; None when the command complains with the words `unless`."""
         try:
             ran = self._runner.run(argv, self._read_deadline_s)
         except Transient as error:
             raise Unreadable(f"{self.cluster} could not be read: {error}") from error
         if ran.rc == 0:
             return ran.stdout
+        if unless and unless in _said(ran):
+            return None
         problem = answers.error_of(argv[0], ran.rc, _said(ran))
         if isinstance(problem, Misconfigured | NoSuchJob):
             raise problem
@@ -166,6 +307,14 @@ class SlurmScheduler:
             return
         if ran.rc or (failed and failed in said):
             raise answers.error_of(argv[0], ran.rc, said)
+
+
+def chosen(jobs: Mapping[int, Job], wanted: str) -> int | None:
+    """Slurm's own number of the job that goes by this name."""
+    for number, job in jobs.items():
+        if job.job_id == wanted:
+            return number
+    return int(wanted) if wanted.isdigit() and int(wanted) in jobs else None
 
 
 def _said(ran: Ran) -> str:
