@@ -48,6 +48,11 @@ class Scheduler(Protocol):
         """All nodes."""
         ...
 
+    def node(self, name: str) -> Node:
+        """A fresh, full read of one node: who wrote its reason, and when. `drained` is its state however else it fares.
+        Permanent when there is no such node."""
+        ...
+
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         """The processes of the job, where the scheduler can tell; else empty."""
         ...
@@ -81,6 +86,22 @@ class Scheduler(Protocol):
 
     def cancel(self, job_id: str) -> None:
         """End the job for good."""
+        ...
+
+    def annotate(self, job_id: str, comment: str, *, instead_of: str) -> None:
+        """Write the comment of a job that has not ended. Refused where `instead_of` is not what stands there now."""
+        ...
+
+    def drain(self, node: str, reason: str) -> None:
+        """Let no new work land on the node, for anybody; what runs there runs on. Refused where somebody else's reason stands."""
+        ...
+
+    def resume(self, node: str, *, drained: Node | None = None) -> None:
+        """Let work land there again. Refused where the node is no longer as `drained` shows it, and is drained still."""
+        ...
+
+    def cannot_drain(self) -> str:
+        """Why we can't drain or resume nodes here, in a sentence; empty when we can, and where that can't be told."""
         ...
 
 

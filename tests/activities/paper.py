@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rerail.errors import NoSuchJob, RerailError
+from rerail.errors import Misconfigured, NoSuchJob, Refused, RerailError
 from rerail.ports import ALL_RIGHTS, Right
 from rerail.records import AuditRow, Habits, Job, JobState, Node, NodeState, Notice, Rank, Reading
 
@@ -34,6 +34,9 @@ class PaperScheduler:
     commands: list[tuple[Any, ...]] = field(default_factory=list)
     before: Callable[[str], None] = lambda _: None
     down: set[str] = field(default_factory=set)
+    marked: dict[str, Node] = field(default_factory=dict)
+    """Nodes with a state and a reason of their own."""
+    no_drains: str = ""
     scripts: dict[str, bytes] = field(default_factory=dict)
     ways: Habits = Habits()
     granted: frozenset[Right] = ALL_RIGHTS
@@ -53,7 +56,11 @@ class PaperScheduler:
 
     def nodes(self) -> tuple[Node, ...]:
         self.before("nodes")
-        return tuple(Node(name=n, state=NodeState.DOWN if n in self.down else NodeState.UP) for n in NODES)
+        return tuple(self.marked.get(n) or Node(name=n, state=NodeState.DOWN if n in self.down else NodeState.UP) for n in NODES)
+
+    def node(self, name: str) -> Node:
+        self.before("node")
+        return next(node for node in self.nodes() if node.name == name)
 
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         return ()
@@ -87,6 +94,26 @@ class PaperScheduler:
     def cancel(self, job_id: str) -> None:
         self.take("cancel", job_id)
         self.change(job_id, state=JobState.CANCELLED)
+
+    def annotate(self, job_id: str, comment: str, *, instead_of: str) -> None:
+        self.take("annotate", job_id, comment)
+        if self.jobs[job_id].comment != instead_of:
+            raise Refused("the comment was changed meanwhile")
+        self.change(job_id, comment=comment)
+
+    def drain(self, node: str, reason: str) -> None:
+        self.take("drain", node, reason)
+        if self.no_drains:
+            raise Misconfigured(self.no_drains)
+        more = {"state": NodeState.DRAINED, "reason": reason, "reason_by": "rerail", "reason_at": datetime.now(UTC)}
+        self.marked[node] = self.node(node).model_copy(update=more)
+
+    def resume(self, node: str, *, drained: Node | None = None) -> None:
+        self.take("resume", node)
+        del self.marked[node]
+
+    def cannot_drain(self) -> str:
+        return self.no_drains
 
     def take(self, *command: Any) -> None:
         self.before(command[0])

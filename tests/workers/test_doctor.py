@@ -49,6 +49,9 @@ class Scheduler:
     def job(self, job_id: str) -> Job:
         raise NotImplementedError
 
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes() if node.name == name)
+
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         raise NotImplementedError
 
@@ -72,6 +75,18 @@ class Scheduler:
 
     def cancel(self, job_id: str) -> None:
         raise AssertionError("the doctor changes nothing")
+
+    def annotate(self, job_id: str, comment: str, *, instead_of: str) -> None:
+        raise AssertionError("the doctor changes nothing")
+
+    def drain(self, node: str, reason: str) -> None:
+        raise AssertionError("the doctor changes nothing")
+
+    def resume(self, node: str, *, drained: Node | None = None) -> None:
+        raise AssertionError("the doctor changes nothing")
+
+    def cannot_drain(self) -> str:
+        return ""
 
 
 def settled(folder: Path, more: str = "") -> Settings:

@@ -21,7 +21,7 @@ PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS cluster (name TEXT NOT NULL, settings TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS nodes (
     seq INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, slots INTEGER NOT NULL,
-    drained INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '');
+    drained INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', reason_by TEXT NOT NULL DEFAULT '', reason_at REAL);
 CREATE TABLE IF NOT EXISTS jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, user TEXT NOT NULL, argv TEXT NOT NULL, env TEXT NOT NULL,
     folder TEXT NOT NULL, output TEXT NOT NULL, append INTEGER NOT NULL, nodes_needed INTEGER NOT NULL,
@@ -88,6 +88,8 @@ class Place:
     slots: int
     drained: bool
     reason: str
+    reason_by: str = ""
+    reason_at: float | None = None
 
 
 def book_path(folder: Path) -> Path:
@@ -114,16 +116,20 @@ class Book:
 
     def places(self) -> tuple[Place, ...]:
         """All nodes in the order in which they were named."""
-        rows = self._db.execute("SELECT name, slots, drained, reason FROM nodes ORDER BY seq")
-        return tuple(Place(name, slots, bool(drained), reason) for name, slots, drained, reason in rows)
+        return tuple(_place(row) for row in self._db.execute("SELECT * FROM nodes ORDER BY seq"))
 
     def add_place(self, name: str, slots: int) -> None:
         """A node; one that is there already stays as it is."""
         self._db.execute("INSERT OR IGNORE INTO nodes (name, slots) VALUES (?, ?)", (name, slots))
 
-    def mark_place(self, name: str, *, drained: bool, reason: str) -> None:
+    def mark_place(self, name: str, *, drained: bool, reason: str, by: str, at: float | None) -> None:
         """Drain or resume."""
-        self._db.execute("UPDATE nodes SET drained = ?, reason = ? WHERE name = ?", (drained, reason, name))
+        columns = {row[1] for row in self._db.execute("PRAGMA table_info(nodes)")}
+        if "reason_by" not in columns:  # a record of before the reason's writer was kept
+            self._db.execute("ALTER TABLE nodes ADD COLUMN reason_by TEXT NOT NULL DEFAULT ''")
+            self._db.execute("ALTER TABLE nodes ADD COLUMN reason_at REAL")
+        sql = "UPDATE nodes SET drained = ?, reason = ?, reason_by = ?, reason_at = ? WHERE name = ?"
+        self._db.execute(sql, (drained, reason, by, at, name))
 
     def entry(self, job_id: int) -> Entry:
         """One job; NoSuchJob."""
@@ -220,6 +226,12 @@ def _entry(row: sqlite3.Row) -> Entry:
     columns["append"], columns["requeue"] = bool(columns["append"]), bool(columns["requeue"])
     columns["state"] = JobState(columns["state"])
     return Entry(**columns)
+
+
+def _place(row: sqlite3.Row) -> Place:
+    columns = dict(row)
+    del columns["seq"]
+    return Place(**(columns | {"drained": bool(columns["drained"])}))
 
 
 def _stored(value: Any) -> Any:

@@ -16,6 +16,9 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 MAX_RANKS = 1024
 """More processes than that are no job for one workstation."""
 MAX_TEXT = 200
+MAX_REASON = 250
+MAX_COMMENT = 1024
+"""As in Slurm; a comment may carry JSON."""
 MAX_ARGV = 100_000
 """Characters of a command line; the kernel's own limit is 128 KiB a word."""
 
@@ -55,6 +58,18 @@ def check_text(what: str, text: str) -> None:
     """Refused for text that is too long or could act on a terminal."""
     if len(text) > MAX_TEXT or CONTROL.search(text):
         raise Refused(f"{what} must be one line of at most {MAX_TEXT} characters without control characters")
+
+
+def check_reason(reason: str) -> None:
+    """Refused for what can't be the reason of a drain."""
+    if not reason.strip() or len(reason) > MAX_REASON or CONTROL.search(reason):
+        raise Refused(f"a drain needs a reason: one line of at most {MAX_REASON} characters without control characters")
+
+
+def check_comment(comment: str) -> None:
+    """Refused for what can't be a job's comment."""
+    if len(comment) > MAX_COMMENT or CONTROL.search(comment):
+        raise Refused(f"the comment must be one line of at most {MAX_COMMENT} characters without control characters")
 
 
 def check_command(argv: Sequence[str]) -> None:

@@ -5,7 +5,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from adapters.schedulers.local import bell, processes, rules
 from adapters.schedulers.local.attempt import Attempt, attempt_folder
 from adapters.schedulers.local.book import Book, Entry, Place, prepare, reading, writing
 from adapters.schedulers.local.settings import Settings
+from rerail import drains
 from rerail.errors import Misconfigured, Refused, Transient
 from rerail.ports import ALL_RIGHTS, Right
 from rerail.records import Habits, Job, JobState, Node, NodeState, Rank, Reading
@@ -94,6 +96,15 @@ class LocalScheduler:
         busy = {node for entry in entries if entry.live is not None for node in entry.nodes}
         return tuple(_node(place, busy) for place in places)
 
+    def node(self, name: str) -> Node:
+        """One node."""
+        with reading(self.folder) as book:
+            self._settings(book)
+            entries, places = book.active(), book.places()
+        rules.check_node_names([name], [p.name for p in places])
+        busy = {node for entry in entries if entry.live is not None for node in entry.nodes}
+        return next(_node(place, busy) for place in places if place.name == name)
+
     def ranks(self, job: Job) -> tuple[Rank, ...]:
         """The processes of the attempt that `job` shows (while it is completing, of the one that is being ended)."""
         restarts = job.restarts - (1 if job.state is JobState.PENDING and job.completing else 0)
@@ -141,8 +152,9 @@ class LocalScheduler:
         log = where / output
         rules.check_command(argv)
         name = name or Path(argv[0]).name[: rules.MAX_TEXT]
-        for what, text in (("the name", name), ("the comment", comment), ("the output", str(output))):
+        for what, text in (("the name", name), ("the output", str(output))):
             rules.check_text(what, text)
+        rules.check_comment(comment)
         _check_places(where, log)
         with writing(self.folder) as book:
             self._settings(book)
@@ -239,16 +251,41 @@ class LocalScheduler:
             book.change(number, state=JobState.CANCELLED, reason="", cancelled_by=_user(), ended_at=time.time(), begins_at=None)
         bell.ring(self.folder)
 
+    def annotate(self, job_id: str, comment: str, *, instead_of: str) -> None:
+        """Write the comment of a job that is not over."""
+        number = rules.job_number(job_id)
+        rules.check_comment(comment)
+        with writing(self.folder) as book:
+            self._settings(book)
+            entry = book.entry(number)
+            if entry.state.ended:
+                raise Refused(f"job {number} is over: its comment stays")
+            if entry.comment != instead_of:
+                raise Refused(f"the comment of job {number} was changed meanwhile: read it again")
+            book.change(number, comment=comment)
+
     def drain(self, node: str, reason: str) -> None:
         """No new work lands there; what runs there runs on."""
-        rules.check_text("the reason", reason)
-        if not reason.strip():
-            raise Refused("a drain needs a reason")
-        self._mark(node, drained=True, reason=reason)
+        rules.check_reason(reason)
+        with self._place(node) as (book, place):
+            foreign = drains.taken(_node(place, set()))
+            if foreign and place.reason != reason:
+                raise Refused(foreign)
+            book.mark_place(node, drained=True, reason=reason, by=_user(), at=time.time())
+        bell.ring(self.folder)
 
-    def resume(self, node: str) -> None:
+    def resume(self, node: str, *, drained: Node | None = None) -> None:
         """Work may land there again."""
-        self._mark(node, drained=False, reason="")
+        with self._place(node) as (book, place):
+            foreign = drained and place.drained and drains.touched(_node(place, set()), drained)
+            if foreign:
+                raise Refused(foreign)
+            book.mark_place(node, drained=False, reason="", by="", at=None)
+        bell.ring(self.folder)
+
+    def cannot_drain(self) -> str:
+        """Whoever may write the record may."""
+        return ""
 
     def stop_daemon(self) -> None:
         """End the daemon. Ranks run on, and any later call that finds work starts a new one."""
@@ -265,12 +302,14 @@ class LocalScheduler:
             time.sleep(0.02)
         self.stop_daemon()
 
-    def _mark(self, node: str, *, drained: bool, reason: str) -> None:
+    @contextmanager
+    def _place(self, node: str) -> Iterator[tuple[Book, Place]]:
+        """A node's row, looked at and changed in one go."""
         with writing(self.folder) as book:
             self._settings(book)
-            rules.check_node_names([node], [p.name for p in book.places()])
-            book.mark_place(node, drained=drained, reason=reason)
-        bell.ring(self.folder)
+            places = {place.name: place for place in book.places()}
+            rules.check_node_names([node], places)
+            yield book, places[node]
 
     def _settings(self, book: Book) -> Settings:
         """The numbers; Misconfigured when the folder belongs to another cluster."""
@@ -331,6 +370,8 @@ def _node(place: Place, busy: set[str]) -> Node:
         state=NodeState.DRAINED if place.drained else NodeState.UP,
         partitions=(PARTITION,),
         reason=place.reason,
+        reason_by=place.reason_by,
+        reason_at=_utc(place.reason_at),
         busy=place.name in busy,
     )
 

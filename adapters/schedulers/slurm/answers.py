@@ -10,6 +10,10 @@ LONGEST = 200
 NOT_PENDING = "Job is no longer pending execution"
 ENDED = "Job/step already completing or completed"
 NOT_CANCELLED = "Kill job error"
+NO_RIGHT = "Invalid user id"
+NO_NODE = "Invalid node name"
+UNKNOWN_NODE = " not found"
+NOT_DRAINED = "Invalid node state specified"
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,11 @@ ANSWERS = (
     Answer("Job is pending execution", Refused, "it waits already; read it again"),
     Answer(NOT_PENDING, Refused, "it started meanwhile; read it again"),
     Answer(ENDED, Refused, "it has ended already; read it again"),
-    Answer("Invalid node name", Refused, "a node of the list is none of this cluster; compare with `sinfo -N`"),
+    Answer("Job has already finished", Refused, "it has ended already; read it again"),
+    Answer(NO_NODE, Refused, "a node of the list is none of this cluster; compare with `sinfo -N`"),
     Answer("Requested node configuration is not available", Refused, "too few nodes would remain for the job"),
     Answer("Access/permission denied", Misconfigured, "rerail's user needs Slurm's AdminLevel=Operator for jobs of others"),
-    Answer("Invalid user id", Misconfigured, "rerail's user needs Slurm's AdminLevel=Operator for jobs of others"),
+    Answer(NO_RIGHT, Misconfigured, "rerail's user needs Slurm's AdminLevel=Operator for jobs of others"),
     Answer("Could not establish a configuration source", Misconfigured, "no slurm.conf was found; set its path"),
     Answer("Unable to process configuration file", Misconfigured, "slurm.conf can't be read"),
     Answer("Unable to contact slurm controller", Transient, "is slurmctld running? `scontrol ping` tells"),

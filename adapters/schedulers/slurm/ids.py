@@ -1,4 +1,4 @@
-"""Job ids and node names, judged before any command sees them."""
+"""Job ids, node names, reasons and comments, judged before any command sees them."""
 
 import re
 from collections.abc import Sequence
@@ -30,3 +30,22 @@ def node_names(names: Sequence[str]) -> tuple[str, ...]:
         if not _NODE.fullmatch(name):
             raise Refused(f"{name[:40]!r} is no node name; give names as `sinfo -N` shows them")
     return tuple(names)
+
+
+LONGEST_REASON = 250
+LONGEST_COMMENT = 1024
+"""Characters; Slurm's own limit."""
+
+
+def reason(text: str) -> str:
+    """The same text, now known to be one line that can be the reason of a drain; Refused otherwise."""
+    if not text.strip() or len(text) > LONGEST_REASON or not text.isprintable():
+        raise Refused(f"a drain needs a reason: one line of at most {LONGEST_REASON} characters without control characters")
+    return text
+
+
+def comment(text: str) -> str:
+    """The same text, now known to be one line that can be a job's comment; Refused otherwise."""
+    if len(text) > LONGEST_COMMENT or not (text.isprintable() or not text):
+        raise Refused(f"a comment is one line of at most {LONGEST_COMMENT} characters without control characters")
+    return text

@@ -1,5 +1,7 @@
 """A scheduler's record of a node."""
 
+from datetime import datetime
+
 from rerail.records.record import Record
 from rerail.records.words import NodeState
 
@@ -11,4 +13,7 @@ class Node(Record):
     state: NodeState = NodeState.UNKNOWN
     partitions: tuple[str, ...] = ()
     reason: str = ""
+    reason_by: str = ""
+    """Who wrote it; known where one node is read."""
+    reason_at: datetime | None = None
     busy: bool = False

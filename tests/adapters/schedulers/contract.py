@@ -6,12 +6,13 @@ an exit code.
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pytest
 
+from rerail import drains
 from rerail.errors import NoSuchJob, Permanent, Refused
 from rerail.ports import Scheduler
 from rerail.records import Job, JobState, NodeState
@@ -34,6 +35,7 @@ HOSTILE = (
     "all",
 )
 """Ids that somebody may type or send."""
+OUR_REASON = drains.reason_of("remediate-job/testbed/7/1796083200/1", "gpu_fell_off_bus")
 WAITS = 'echo run >> "$0/runs"; while [ ! -s "$0/end" ]; do sleep 0.05; done; exit "$(cat "$0/end")"'
 """Tells that it runs, and ends with the code in its folder's file `end`. `$0` is the folder."""
 
@@ -50,6 +52,10 @@ class Site(Protocol):
     @property
     def nodes(self) -> Sequence[str]:
         """The names of all nodes, at least three, all up and free; jobs get one rank a node."""
+        ...
+
+    def drain_by_hand(self, node: str, reason: str) -> None:
+        """As an administrator does it."""
         ...
 
     def submit(self, argv: Sequence[str], *, nodes: int = 1, requeue: bool = True, exclude: Sequence[str] = ()) -> str:
@@ -306,6 +312,93 @@ class SchedulerContract:
         ended = self.failed_job(site, folder)
         site.scheduler.cancel(ended.job_id)
         assert site.scheduler.job(ended.job_id).state is JobState.FAILED
+
+    # Nodes
+
+    def test_a_drained_node_says_who_drained_it_when_and_why_and_takes_work_again_afterwards(self, site: Site) -> None:
+        s, node = site.scheduler, site.nodes[2]
+        s.drain(node, OUR_REASON)
+        drained = s.node(node)
+        assert (drained.name, drained.state, drained.reason, drained.busy) == (node, NodeState.DRAINED, OUR_REASON, False)
+        assert drained.reason_by
+        assert drained.reason_at is not None
+        assert drained.reason_at.tzinfo == UTC
+        assert {n.name: n.reason for n in s.nodes() if n.state is NodeState.DRAINED} == {node: OUR_REASON}
+        s.resume(node, drained=drained)
+        until(lambda: s.node(node).state is NodeState.UP, site.deadline_s)
+        assert (s.node(node).reason, s.node(node).reason_by, s.node(node).reason_at) == ("", "", None)
+        s.resume(node, drained=drained)  # there is nothing left to end
+
+    def test_a_busy_node_keeps_its_job_when_it_is_drained(self, site: Site, folder: Path) -> None:
+        job = self.waiting_job(site, folder)
+        site.scheduler.drain(job.nodes[0], OUR_REASON)
+        drained = site.scheduler.node(job.nodes[0])
+        assert (drained.state, drained.busy) == (NodeState.DRAINED, True)
+        assert site.scheduler.job(job.job_id).state is JobState.RUNNING
+        site.scheduler.resume(job.nodes[0], drained=drained)
+
+    def test_a_drain_of_somebody_else_is_neither_replaced_nor_ended(self, site: Site) -> None:
+        s, node = site.scheduler, site.nodes[2]
+        site.drain_by_hand(node, "NHC: fan is loud")
+        by_hand = s.node(node)
+        with pytest.raises(Refused, match="NHC: fan is loud"):
+            s.drain(node, OUR_REASON)
+        ours = by_hand.model_copy(update={"reason": OUR_REASON})
+        with pytest.raises(Refused, match="drained anew by"):
+            s.resume(node, drained=ours)
+        assert s.node(node) == by_hand
+        s.resume(node)
+
+    def test_a_drain_that_somebody_renewed_in_our_words_is_not_ours_any_more(self, site: Site) -> None:
+        s, node = site.scheduler, site.nodes[2]
+        s.drain(node, OUR_REASON)
+        before = s.node(node)
+        assert before.reason_at is not None
+        with pytest.raises(Refused, match="drained anew by"):
+            s.resume(node, drained=before.model_copy(update={"reason_at": before.reason_at - timedelta(seconds=1)}))
+        assert s.node(node) == before
+        s.resume(node)
+
+    @pytest.mark.parametrize("node", ["nosuchnode", "a b", "; touch pwned", "$(id)", "..", "-x", "x\n", "ALL", "n[1-2]", ""])
+    def test_a_node_that_is_none_is_refused_by_every_verb_with_one_clean_line(self, site: Site, node: str) -> None:
+        s = site.scheduler
+        for verb in (lambda: s.node(node), lambda: s.drain(node, OUR_REASON), lambda: s.resume(node)):
+            with pytest.raises(Permanent) as refusal:
+                verb()
+            assert str(refusal.value).isprintable()
+            assert 10 < len(str(refusal.value)) < 400
+
+    @pytest.mark.parametrize("reason", ["", " ", "two\nlines", "\x1b[31m", "x" * 300])
+    def test_a_reason_that_is_none_is_refused(self, site: Site, reason: str) -> None:
+        with pytest.raises(Refused, match="reason"):
+            site.scheduler.drain(site.nodes[2], reason)
+        assert site.scheduler.node(site.nodes[2]).state is NodeState.UP
+
+    def test_we_may_drain_here(self, site: Site) -> None:
+        assert site.scheduler.cannot_drain() == ""
+
+    # Comment
+
+    @pytest.mark.parametrize(
+        "comment", ['{"APS": {"max_requeue_times": 3}, "rerail_says": "a \\"b\\""}', "x=y; $(id) `id` 'q'", "ü"]
+    )
+    def test_a_comment_is_read_back_as_it_was_written(self, site: Site, folder: Path, comment: str) -> None:
+        job = self.waiting_job(site, folder)
+        site.scheduler.annotate(job.job_id, comment, instead_of="")
+        assert site.scheduler.job(job.job_id).comment == comment
+
+    def test_a_comment_that_changed_meanwhile_is_not_replaced(self, site: Site, folder: Path) -> None:
+        job = self.waiting_job(site, folder)
+        site.scheduler.annotate(job.job_id, "its owner's", instead_of="")
+        with pytest.raises(Refused, match="changed meanwhile"):
+            site.scheduler.annotate(job.job_id, "ours", instead_of="")
+        assert site.scheduler.job(job.job_id).comment == "its owner's"
+
+    def test_the_comment_of_a_job_that_has_ended_stays(self, site: Site, folder: Path) -> None:
+        ended = self.failed_job(site, folder)
+        with pytest.raises(Refused):
+            site.scheduler.annotate(ended.job_id, "too late", instead_of="")
+        assert site.scheduler.job(ended.job_id).comment == ""
 
 
 def started(folder: Path) -> list[str]:

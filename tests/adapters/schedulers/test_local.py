@@ -33,6 +33,9 @@ class LocalSite:
     nodes: Sequence[str] = NODES
     deadline_s: float = DEADLINE_S
 
+    def drain_by_hand(self, node: str, reason: str) -> None:
+        self.scheduler.drain(node, reason)
+
     def submit(self, argv: Sequence[str], *, nodes: int = 1, requeue: bool = True, exclude: Sequence[str] = ()) -> str:
         return self.scheduler.submit(argv, nodes=nodes, requeue=requeue, exclude=exclude, folder=self.folder)
 
