@@ -45,6 +45,10 @@ class FollowAsk(Record):
     watched: Watched | None = None
     blind: bool = False
     """True when it was announced that the log can't be read."""
+    ran_on: str = ""
+    """The attempt's nodes as a hostlist, once it was seen to run."""
+    dependants: tuple[str, ...] = ()
+    """Jobs that wait for its end, as last seen."""
 
 
 class Seen(StrEnum):
@@ -66,6 +70,8 @@ class Followed(Record):
     symptoms: tuple[Symptom, ...] = ()
     time: datetime
     why: str = ""
+    before: Attempt | None = None
+    """The attempt that was followed, when the next one is there."""
 
 
 class FindAsk(Record):
@@ -104,6 +110,8 @@ class ProposeAsk(Record):
     verdict: Verdict
     history: tuple[Recovery, ...] = ()
     revision: int = 1
+    bundle: str = ""
+    """Where the evidence was copied to."""
 
 
 class Proposed(Record):
@@ -122,6 +130,7 @@ class RecheckAsk(Record):
     run: str
     attempt: Attempt
     plan: Plan
+    anomaly: Anomaly | None = None
 
 
 class Rechecked(Record):
@@ -133,6 +142,8 @@ class Rechecked(Record):
     nodes_needed: int = 1
     nodes_eligible: int = 0
     """Nodes that may take the job, those of the plan's exclusion included."""
+    owner: str = ""
+    """Who restarts the job from now on, when somebody did meanwhile."""
 
 
 class EffectAsk(Record):
@@ -141,6 +152,8 @@ class EffectAsk(Record):
     run: str
     attempt: Attempt
     nodes: tuple[str, ...] = ()
+    lifts: bool = False
+    """Lift the owner's --no-requeue first: policy allows it."""
 
 
 class Effect(Record):

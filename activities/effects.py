@@ -46,10 +46,17 @@ def waits_for_time(ask: EffectAsk, job: Job) -> bool:
     return job.begins_at is not None and job.begins_at > datetime.now(UTC)
 
 
+def send_back(ask: EffectAsk, job: Job, scheduler: Scheduler) -> None:
+    """Requeue it; the owner's --no-requeue is lifted first where policy allows that."""
+    if ask.lifts and not job.requeue:
+        scheduler.permit_requeue(job.job_id)
+    scheduler.requeue(job.job_id, running=not job.state.ended)
+
+
 REQUEUE = EffectKind(
     name="requeue",
     done=restarted,
-    act=lambda ask, job, scheduler: scheduler.requeue(job.job_id, running=not job.state.ended),
+    act=send_back,
     too_late=not_the_failed_attempt,
 )
 EXCLUDE = EffectKind(

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from activities.asks import Place
+from activities.requeued import who_requeued
 from activities.tail import paths
+from rerail import hostlist
 from rerail.errors import RerailError
 from rerail.ports import Hosts, Logs, Scheduler
-from rerail.records import Anomaly, Attempt, Job, Kind
+from rerail.records import Anomaly, Attempt, Job, JobState, Kind, Requeuer
 
 LOG_HEAD = 1 << 20
 """Bytes kept of a log's beginning: versions, ranks and nodes are told there."""
@@ -28,6 +30,9 @@ SETTLE_S = 6.0
 """How long a crash may take to end the whole job before we look: torchrun and srun tear down within a few seconds."""
 
 PIECE = 1 << 20
+
+SCRIPT = "batch.sh"
+"""The batch script's name in a bundle."""
 
 T = TypeVar("T")
 
@@ -57,7 +62,7 @@ def collect(sources: Sources, anomaly: Anomaly, folder: Path) -> Bundle:
     """Copy log, kernel logs, processes and the scheduler's record; what can't be read is left out and named in missing.json."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.log").unlink(missing_ok=True)  # of an earlier try that was cut off
-    job = settled(sources.scheduler, anomaly)
+    job = as_it_ended(sources, settled(sources.scheduler, anomaly), anomaly)
     missing: dict[str, str] = {}
     ends: dict[str, Place] = {}
     for name, path in paths(job).items():
@@ -69,6 +74,7 @@ def collect(sources: Sources, anomaly: Anomaly, folder: Path) -> Bundle:
         keep(missing, f"the kernel log of {node}", partial(copy_kernel_log, sources.hosts, node, anomaly.attempt, folder))
     keep(missing, "the processes", lambda: copy_processes(sources.scheduler, job, folder))
     keep(missing, "the scheduler's record", lambda: copy_record(sources.scheduler, job, folder))
+    keep(missing, "the batch script", lambda: copy_script(sources.scheduler, job, folder))
     write(folder / "missing.json", missing)
     return Bundle(folder=folder, job=job, ends=ends, missing=tuple(f"{what}: {why}" for what, why in missing.items()))
 
@@ -82,6 +88,29 @@ def settled(scheduler: Scheduler, anomaly: Anomaly) -> Job:
         if over or anomaly.kind is not Kind.CRASH or job.restarts != anomaly.attempt.restarts or time.monotonic() > until:
             return job
         time.sleep(0.2)
+
+
+ENDED_BY = {Requeuer.NODE_FAILURE: JobState.NODE_FAIL, Requeuer.PREEMPTION: JobState.PREEMPTED}
+"""What the attempt came to that the scheduler has sent back to the queue by itself."""
+
+
+def as_it_ended(sources: Sources, job: Job, anomaly: Anomaly) -> Job:
+    """The record of the attempt that failed: of a job that is back in the queue the scheduler no longer tells it."""
+    if job.restarts <= anomaly.attempt.restarts or not anomaly.ran_on:
+        return job
+    by = who_requeued(sources.scheduler, sources.logs, job, anomaly.attempt, anomaly.ran_on)
+    was = {"nodes": hostlist.expand(anomaly.ran_on), "started_at": anomaly.attempt.started_at, "ended_at": anomaly.seen_at}
+    state = ENDED_BY.get(by, job.state) if by else job.state
+    return job.model_copy(update={**was, "state": state, "restarts": anomaly.attempt.restarts})
+
+
+def copy_script(scheduler: Scheduler, job: Job, folder: Path) -> None:
+    """For a job that can no longer be requeued. It may hold secrets, so that only our own user reads it."""
+    script = scheduler.script(job.job_id)
+    if script:
+        target = folder / SCRIPT
+        target.touch(0o600)
+        target.write_bytes(script)
 
 
 def keep(missing: dict[str, str], name: str, copy: Callable[[], T]) -> T | None:

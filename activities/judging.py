@@ -11,11 +11,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.asks import ExamineAsk, Examined, ProposeAsk, Proposed, RecheckAsk, Rechecked
-from activities.evidence import Sources, collect
+from activities.evidence import SCRIPT, Sources, collect
 from activities.pulse import pulse
+from activities.requeued import who_requeued
 from activities.rows import row
 from policies.circumstances import Circumstances
-from policies.facts import gather, why_void
+from policies.facts import gather, taken_over, why_void
+from policies.owners import owner_of
+from policies.permits import Permits
 from policies.plan import plan
 from policies.wishes import wishes
 from rerail.attribution import attribute
@@ -24,6 +27,9 @@ from rerail.errors import Permanent
 from rerail.ports import Audit
 from rerail.readers import progress
 from rerail.records import Anomaly, Attempt, Facts, Kind, Mode, Record, RowKind, Verdict
+
+SIGNS_IN = 1 << 20
+"""Bytes of a log's beginning, and of its end, in which signs of a second owner are looked for."""
 
 UNKNOWNS_MAX = 8
 """Of a thousand nodes whose kernel logs can't be had, a few are enough to tell."""
@@ -35,6 +41,7 @@ class Terms(Record):
     mode: Mode = Mode.MONITOR
     expires_s: float = 1800
     remind_s: float = 1200
+    permits: Permits = Permits()
 
 
 @contextmanager
@@ -91,8 +98,17 @@ class Judging:
         attempt = ask.anomaly.attempt
         terms = self.terms[attempt.job.cluster]
         now = datetime.now(UTC)
-        facts = self.facts(attempt, now)
-        around = Circumstances(anomaly=ask.anomaly, facts=facts, history=ask.history, mode=terms.mode, now=now)
+        facts = self.all_facts(ask, now)
+        script = Path(ask.bundle, SCRIPT) if ask.bundle else None
+        around = Circumstances(
+            anomaly=ask.anomaly,
+            facts=facts,
+            history=ask.history,
+            mode=terms.mode,
+            now=now,
+            permits=terms.permits,
+            script=str(script) if script and script.exists() else "",
+        )
         made = plan(ask.verdict, around)
         text = made.refusal or ", then ".join(" ".join([s.kind, *s.nodes]) for s in made.steps)
         body = made.model_dump(mode="json")
@@ -106,18 +122,41 @@ class Judging:
     async def recheck(self, ask: RecheckAsk) -> Rechecked:
         """Read the facts again; `void` says in a sentence why an approval given for the earlier ones no longer holds."""
         async with pulse():
-            facts = await asyncio.to_thread(self.facts, ask.attempt, datetime.now(UTC))
+            facts = await asyncio.to_thread(self.facts, ask.attempt, datetime.now(UTC), ask.anomaly)
         return Rechecked(
+            owner=taken_over(ask.attempt, facts),
             void=why_void(ask.plan, ask.attempt, facts),
             running=not facts.job.state.ended,
             nodes_needed=facts.job.nodes_needed,
             nodes_eligible=len({*facts.eligible_nodes, *ask.plan.excluded}),
         )
 
-    def facts(self, attempt: Attempt, now: datetime) -> Facts:
+    def facts(self, attempt: Attempt, now: datetime, anomaly: Anomaly | None) -> Facts:
+        """What changes while a person is asked."""
+        sources = self.sources[attempt.job.cluster]
+        with permanent_is_final():
+            job = sources.scheduler.job(attempt.job.job_id)
+            facts = gather(job, sources.scheduler.nodes(), now)
+            by = who_requeued(sources.scheduler, sources.logs, job, attempt, anomaly.ran_on if anomaly else "")
+            waiting = set(anomaly.dependants if anomaly else ())
+            freed = tuple(j for j in sources.scheduler.read().jobs if j.job_id in waiting) if waiting else ()
+        return facts.model_copy(update={"requeued_by": by, "dependants": freed})
+
+    def all_facts(self, ask: ProposeAsk, now: datetime) -> Facts:
+        """The same, and who else restarts this job, told by its script, its log, the site's settings and the queue."""
+        attempt = ask.anomaly.attempt
+        facts = self.facts(attempt, now, ask.anomaly)
         scheduler = self.sources[attempt.job.cluster].scheduler
         with permanent_is_final():
-            return gather(scheduler.job(attempt.job.job_id), scheduler.nodes(), now)
+            owner = owner_of(
+                facts.job,
+                script=text_of(Path(ask.bundle, SCRIPT)) if ask.bundle else "",
+                log=text_of(Path(ask.bundle, "job.log")) if ask.bundle else "",
+                habits=scheduler.habits(),
+                queue=scheduler.read().jobs,
+                history=ask.history,
+            )
+        return facts.model_copy(update={"owner": owner})
 
     def keep_detection(self, ask: ExamineAsk) -> None:
         anomaly = ask.anomaly
@@ -142,6 +181,16 @@ class Judging:
         body = verdict.model_dump(mode="json")
         attempt = ask.anomaly.attempt
         self.audit.append(row(ask.run, step, RowKind.VERDICT, attempt, text, body=body))
+
+
+def text_of(path: Path) -> str:
+    """The beginning and the end of a file of the bundle; empty where there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        said = file.read(SIGNS_IN)
+        file.seek(max(len(said), path.stat().st_size - SIGNS_IN))
+        return (said + b"\n" + file.read(SIGNS_IN)).decode("utf-8", "replace")
 
 
 def hint(anomaly: Anomaly) -> Kind | None:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from policies.permits import Permits
 from rerail.records import Anomaly, Facts, Mode, Record, Recovery
 
 
@@ -13,3 +14,6 @@ class Circumstances(Record):
     history: tuple[Recovery, ...] = ()
     mode: Mode = Mode.MONITOR
     now: datetime
+    permits: Permits = Permits()
+    script: str = ""
+    """Where the job's batch script was copied to, where it could be had."""

@@ -1,7 +1,7 @@
-"""Jobs that were to run after this one. One that starts on a failed attempt and a restart of that attempt would run side by side."""
+"""Jobs that were to run after this one. One that starts on a failed attempt would run beside a restart of that attempt."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rerail.records import Job, JobState
 
@@ -15,20 +15,30 @@ _CLAUSE = re.compile(r"(after[a-z]*):([0-9_*+:()a-z]+)")
 _ID = re.compile(r"([0-9]+)(_[0-9]+|_\*)?")
 
 
-def waits_for(other: Job, job: Job) -> str:
-    """The kind of dependency (`afterany` ...) by which a job waits for the end of another one; empty when it doesn't."""
-    names = {job.job_id, job.job_id.partition("+")[0]}
-    if job.array_job_id:
-        names |= {f"{job.array_job_id}_*", job.array_job_id}
-    for kind, rest in _CLAUSE.findall(other.dependency):
-        if kind != "after" and names & {number + task for number, task in _ID.findall(rest)}:
-            return str(kind)
-    return ""
+Index = Mapping[str, tuple[str, ...]]
+"""By a job's id as dependencies name it: the jobs that its failure would set free."""
 
 
-def of(job: Job, queue: Iterable[Job]) -> tuple[Job, ...]:
-    """The jobs of the queue that a failure of this one would set free."""
-    found = (o for o in queue if o.dependency and o.state is JobState.PENDING and waits_for(o, job) in FREED_BY_FAILURE)
+def index(queue: Iterable[Job]) -> Index:
+    """Made once a reading; most jobs depend on nothing."""
+    found: dict[str, tuple[str, ...]] = {}
+    for job in queue:
+        if job.dependency and job.state is JobState.PENDING:
+            for name in waits_for(job.dependency):
+                found[name] = (*found.get(name, ()), job.job_id)
+    return found
+
+
+def waits_for(dependency: str) -> frozenset[str]:
+    """The ids whose failure fulfils (a part of) the dependency; a whole array is `12` or `12_*`."""
+    clauses = [rest for kind, rest in _CLAUSE.findall(dependency) if kind in FREED_BY_FAILURE]
+    return frozenset(number + task for rest in clauses for number, task in _ID.findall(rest))
+
+
+def of(job: Job, known: Index) -> tuple[str, ...]:
+    """The ids of the jobs that a failure of this one would set free."""
+    whole = (job.array_job_id, f"{job.array_job_id}_*") if job.array_job_id else ()
+    found = dict.fromkeys(other for name in (job.job_id, *whole) for other in known.get(name, ()))
     return tuple(found)[:MOST]
 
 

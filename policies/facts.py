@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
+from policies import dependants, requeues
 from policies.wishes import wishes
-from rerail.records import Attempt, Facts, Job, JobState, Node, NodeState, Plan, StepKind
+from rerail.records import Attempt, Facts, Job, JobState, Node, NodeState, Plan, Requeuer, StepKind
 
 
 def gather(job: Job, nodes: tuple[Node, ...], now: datetime) -> Facts:
@@ -33,16 +34,35 @@ def moved(job: Job, attempt: Attempt) -> str:
     return ends.get(job.state, "")
 
 
+def gone_on(plan: Plan, attempt: Attempt, facts: Facts) -> str:
+    """A sentence when the job is not where the plan left it."""
+    if not plan.has(StepKind.WATCH):
+        by = facts.requeued_by
+        return (by and by is not Requeuer.SOMEBODY and requeues.BY[by]) or moved(facts.job, attempt)
+    if facts.job.restarts != attempt.restarts + 1:
+        return moved(facts.job, attempt) or "the scheduler did not restart the job"
+    return ""
+
+
+def taken_over(attempt: Attempt, facts: Facts) -> str:
+    """Who restarts this job from now on, when somebody restarted it while a proposal of ours waited; else empty."""
+    restarted = facts.job.restarts > attempt.restarts and facts.requeued_by in (None, Requeuer.SOMEBODY)
+    return "somebody who requeued it by hand or by a script" if restarted else ""
+
+
 def why_void(plan: Plan, attempt: Attempt, facts: Facts) -> str:
     """A sentence when a plan made for earlier facts must not be carried out on these, else empty."""
-    gone = moved(facts.job, attempt)
+    gone = gone_on(plan, attempt, facts)
     if gone:
         return gone
     left_alone = wishes(facts.job.comment).hands_off
     if left_alone:
         return left_alone
     if plan.has(StepKind.RESTART) and facts.job.requeue_until is not None and facts.job.requeue_until <= facts.read_at:
-        return "the time in which the scheduler can requeue the job is over; submit it again"
+        return requeues.TOO_LATE
+    beside = dependants.hindrance(facts.job, facts.dependants) if plan.has(StepKind.RESTART) else ""
+    if beside:
+        return beside
     left = len(set(facts.eligible_nodes) - set(plan.excluded))
     if plan.excluded and left < facts.job.nodes_needed:
         return f"only {left} nodes remain for a job that needs {facts.job.nodes_needed}: it would never start"

@@ -99,14 +99,14 @@ def owner_of(
     *,
     script: str = "",
     log: str = "",
-    habits: Habits = Habits(),
+    habits: Habits | None = None,
     queue: Iterable[Job] = (),
     history: Iterable[Recovery] = (),
 ) -> Owner | None:
     """The second owner of this job's restarts, or None. `job`: as its failed attempt ended; `queue`: the other jobs of today."""
     code = script_code(script)
     found = (
-        *by_habit(job, habits),
+        *by_habit(job, habits or Habits()),
         *by_exit(job, code, log),
         *by_signs(code, log, readable=bool(script)),
         *by_chain(job, queue),

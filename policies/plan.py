@@ -3,17 +3,23 @@
 import hashlib
 import json
 
+from policies import resubmission
 from policies.circumstances import Circumstances
 from policies.rules import RULES, Proposal
 from policies.wishes import wishes
-from rerail.records import Mode, Plan, StepKind, Verdict
+from rerail.records import Mode, Owner, Plan, StepKind, Verdict
 
-HARMLESS = frozenset({StepKind.TELL, StepKind.NOTHING})
+HARMLESS = frozenset({StepKind.TELL, StepKind.NOTHING, StepKind.WATCH})
+"""Steps that change nothing: nobody has to approve them."""
+
+SECOND_OWNER = "second-owner"
 
 
 def plan(verdict: Verdict, around: Circumstances) -> Plan:
     """The plan of the first rule that applies; the last one always does."""
     name, proposal = next((rule.name, p) for rule in RULES if (p := rule.propose(verdict, around)))
+    if around.facts.owner and changes(proposal):
+        name, proposal = SECOND_OWNER, advice(proposal, around.facts.owner)
     kinds = {step.kind for step in proposal.steps}
     excluded = {n for step in proposal.steps if step.kind is StepKind.EXCLUDE for n in step.nodes}
     return Plan(
@@ -26,7 +32,21 @@ def plan(verdict: Verdict, around: Circumstances) -> Plan:
         requeue_until=around.facts.job.requeue_until,
         nodes_needed=around.facts.job.nodes_needed,
         nodes_eligible=len(set(around.facts.eligible_nodes) - excluded),
+        lifts=StepKind.RESTART in kinds and not around.facts.job.requeue and around.permits.lift_no_requeue,
+        again=resubmission.command(around.facts.job, around.script, excluded or verdict.culprit_nodes),
     )
+
+
+def changes(proposal: Proposal) -> bool:
+    """True when a step of it would change something."""
+    return not {step.kind for step in proposal.steps} <= HARMLESS
+
+
+def advice(proposal: Proposal, owner: Owner) -> Proposal:
+    """What would have been proposed, as a refusal: two owners of restarts are one too many."""
+    would = ", then ".join(" ".join([step.kind, *step.nodes]) for step in proposal.steps if step.kind not in HARMLESS)
+    text = f"{owner.name} looks after this job's restarts ({owner.evidence}); rerail only advises: it would have proposed {would}"
+    return Proposal(refusal=text, reasons=proposal.reasons)
 
 
 def asks(around: Circumstances) -> bool:

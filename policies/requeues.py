@@ -44,6 +44,8 @@ BY: dict[Requeuer, str] = {
     Requeuer.SOMEBODY: "somebody else requeued it",
 }
 
+TOO_LATE = "the time in which the scheduler can requeue it is over; its owner can submit it again with the command below"
+
 
 def requeued_by(job: Job, attempt: Attempt, ran_on: tuple[str, ...], nodes: tuple[Node, ...], log_tail: str) -> Requeuer | None:
     """Who requeued the attempt, from its log's last words and from its nodes; None while it was not requeued."""

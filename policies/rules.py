@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from policies import dependants, requeues
 from policies.circumstances import Circumstances
-from policies import dependants, requeues, resubmission
 from policies.facts import moved
 from policies.limits import NODES_PER_INCIDENT, RESTART_WINDOW, RESTARTS_PER_WINDOW, SAME_STEP_FAILURES
 from policies.wishes import wishes
@@ -108,7 +108,6 @@ def chain_goes_on(verdict: Verdict, around: Circumstances) -> Proposal | None:
 
 def cannot_requeue(verdict: Verdict, around: Circumstances) -> Proposal | None:
     job = around.facts.job
-    again = resubmission.command(job, around.script, verdict.culprit_nodes)
     refusals = (
         (
             not job.batch,
@@ -121,7 +120,7 @@ def cannot_requeue(verdict: Verdict, around: Circumstances) -> Proposal | None:
         ),
         (
             job.requeue_until is not None and job.requeue_until <= around.now,
-            f"the time in which the scheduler can requeue it is over; its owner can submit it again with `{again}`",
+            requeues.TOO_LATE,
         ),
     )
     return next((Proposal(refusal=text, reasons=(verdict.why,)) for refused, text in refusals if refused), None)

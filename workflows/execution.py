@@ -36,7 +36,8 @@ class Execution:
     async def recheck(self, plan: Plan) -> Rechecked:
         """Read the facts again, right before acting."""
         chronicle = self.chronicle
-        ask = RecheckAsk(run=chronicle.run, attempt=chronicle.attempt, plan=plan.model_copy(update={"reasons": ()}))
+        asked = plan.model_copy(update={"reasons": (), "again": ""})
+        ask = RecheckAsk(run=chronicle.run, attempt=chronicle.attempt, plan=asked, anomaly=chronicle.incident.anomaly)
         try:
             summary = "do the facts still hold?"
             return await say("recheck", ask, Rechecked, queue=self.detect_queue, summary=summary, profile=JUDGE)
@@ -67,8 +68,9 @@ class Execution:
         refusal = await self.ask_guard(plan, facts) if plan.excluded else ""
         if refusal:
             return outcome(Result.REFUSED, f"nothing was done: {refusal}")
-        await self.effect("requeue")
-        self.chronicle.mark("accepted")
+        if plan.has(StepKind.RESTART):
+            await self.effect("requeue", lifts=plan.lifts)
+            self.chronicle.mark("accepted")
         await self.see_through(plan)
         return None
 
@@ -92,14 +94,15 @@ class Execution:
         try:
             if plan.excluded:
                 await self.unpaused("exclude", nodes=plan.excluded)
-            await self.unpaused("start")
+            if plan.has(StepKind.RESTART):  # what the scheduler requeued by itself starts when the scheduler wants it to
+                await self.unpaused("start")
         except ActivityError as error:
             self.chronicle.remark(f"after the requeue: {cause_of(error)}; the scheduler starts the job by itself")
 
-    async def effect(self, name: str, *, nodes: tuple[str, ...] = ()) -> Effect:
+    async def effect(self, name: str, *, nodes: tuple[str, ...] = (), lifts: bool = False) -> Effect:
         """One effect; ActivityError of the type PAUSED while somebody has paused the cluster."""
         chronicle = self.chronicle
-        ask = EffectAsk(run=chronicle.run, attempt=chronicle.attempt, nodes=nodes)
+        ask = EffectAsk(run=chronicle.run, attempt=chronicle.attempt, nodes=nodes, lifts=lifts)
         summary = f"{name} {chronicle.job_id} {', '.join(nodes)}".strip()
         return await say(name, ask, Effect, queue=self.act_queue, summary=summary, profile=EFFECT)
 

@@ -7,7 +7,7 @@ from temporalio import workflow
 
 from activities.asks import RecordAsk
 from rerail import names
-from rerail.records import Anomaly, Decision, Kind, NoticeKind, Plan, Recorded, Stage, Verb
+from rerail.records import Anomaly, Decision, Kind, NoticeKind, Plan, Recorded, Stage, StepKind, Verb
 from rerail.requests import Refusal, only, read_decision
 from workflows.chronicle import Chronicle
 from workflows.profiles import RECORD
@@ -24,6 +24,10 @@ class Hearing:
         self.cancelled = False
         self.stale = False
         """True when a newer sighting has changed the picture that the plan was made for."""
+        self.moved = False
+        """True when the job's next attempt has shown up, whoever brought it."""
+        self.overtaken = ""
+        """Why there is nothing left to decide."""
         self.reminded = False
 
     @property
@@ -66,7 +70,7 @@ class Hearing:
         return True
 
     def answered(self) -> bool:
-        return self.decided is not None or self.cancelled or self.stale
+        return self.decided is not None or self.cancelled or self.stale or self.moved
 
     # Taking
 
@@ -92,6 +96,8 @@ class Hearing:
             raise Refusal(f"nothing waits for a decision here: the incident is {stage.replace('_', ' ')}")
         if decision.plan and decision.plan != plan.id:
             raise Refusal(f"the plan is {plan.id} now, not {decision.plan}: read the new proposal first")
+        if decision.drain and not plan.has(StepKind.DRAIN):
+            raise Refusal("the plan has no drain to be approved: leave drain out")
 
     def take(self, decision: Decision, way: str) -> None:
         self.chronicle.mark("decided")

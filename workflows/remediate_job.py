@@ -50,6 +50,8 @@ class RemediateJob:
         self.execution = Execution(self.chronicle, lambda: self.hearing.cancelled)
         self.examined: Examined | None = None
         self.revision = 0
+        self.owner = ""
+        """Who restarted the job while we asked."""
 
     @workflow.run
     async def run(self, ask: RemediateInput) -> Outcome:
@@ -77,11 +79,14 @@ class RemediateJob:
         ending = without_action(plan)
         if ending:
             return chronicle.outcome(*ending)
+        if hearing.overtaken and hearing.decided is None:
+            return chronicle.outcome(Result.VOIDED, f"nothing was done: {hearing.overtaken}")
         if hearing.decided is None or hearing.decided.decision.verdict is Verb.REJECT:
             await hearing.record()
             return chronicle.outcome(*not_approved(hearing.decided))
         chronicle.move_to(Stage.ACTING)
         _, facts = await asyncio.gather(hearing.record(), execution.recheck(plan))
+        self.owner = facts.owner if facts.void else ""
         outcome = await execution.carry_out(plan, facts)
         assert self.examined
         return outcome or await execution.verify(plan, self.examined)
@@ -93,12 +98,24 @@ class RemediateJob:
             proposed = await self.diagnose()
             if proposed.plan.ask and not without_action(proposed.plan):
                 deadline = deadline or workflow.now() + timedelta(seconds=proposed.expires_s)
-                await self.hearing.hear(proposed.plan, deadline, proposed.remind_s)
+                await self.hear_of(proposed, deadline)
             if self.hearing.stale:
                 continue
             if not (proposed.plan.ask or without_action(proposed.plan)):
                 self.hearing.take_policy(proposed.plan)
             return proposed.plan
+
+    async def hear_of(self, proposed: Proposed, deadline: datetime) -> None:
+        """Ask; when the job moves on meanwhile, look whether there is still something to decide."""
+        while True:
+            await self.hearing.hear(proposed.plan, deadline, proposed.remind_s)
+            if not self.hearing.moved or self.hearing.decided:
+                return
+            self.hearing.moved = False
+            facts = await self.execution.recheck(proposed.plan)
+            self.hearing.overtaken, self.owner = facts.void, facts.owner
+            if facts.void:
+                return
 
     async def diagnose(self) -> Proposed:
         """Evidence, verdict, plan."""
@@ -110,7 +127,7 @@ class RemediateJob:
         self.examined = await say("examine", examine, Examined, queue=queue, summary="gather evidence, attribute", profile=JUDGE)
         self.chronicle.mark("verdict")
         verdict = self.examined.verdict.model_copy(update={"evidence": ()})  # the plan rests on what was concluded
-        ask = ProposeAsk(**common, verdict=verdict, history=self.history)
+        ask = ProposeAsk(**common, verdict=verdict, history=self.history, bundle=self.examined.bundle)
         proposed = await say("propose", ask, Proposed, queue=queue, summary="verdict to plan", profile=JUDGE)
         self.chronicle.mark("plan")
         anomaly = incident.anomaly.model_copy(
@@ -150,6 +167,8 @@ class RemediateJob:
             restarted="accepted" in self.chronicle.marks and outcome.result is not Result.STOPPED,
             at=workflow.now(),
             run=self.chronicle.run,
+            excluded=incident.plan.excluded if incident.plan and "accepted" in self.chronicle.marks else (),
+            owner=self.owner,
         )
         watcher = workflow.get_external_workflow_handle(names.watch_job_id(incident.anomaly.attempt.job))
         try:
@@ -191,6 +210,10 @@ class RemediateJob:
         if self.chronicle.incident.outcome:
             raise Refusal("this incident is being closed; report it again for the next one")
         read_record(Anomaly, anomalies)
+
+    @workflow.signal(name=names.MOVED_ON, description="Sent by the job's watcher: the next attempt is there")
+    def move_on(self, *_: Any) -> None:
+        self.hearing.moved = True
 
     @workflow.signal(name=names.RESUMED, description="Sent by the guard at the end of a pause")
     def end_of_pause(self, *_: Any) -> None:

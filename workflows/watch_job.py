@@ -11,7 +11,8 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from activities.asks import FollowAsk, Followed, NoteAsk, Opened, RemediateInput, RequestAsk, Seen, Told, WatchJobInput
     from rerail import names
-    from rerail.records import Anomaly, JobWatch, Kind, Notice, NoticeKind, Recovery, RowKind
+    from rerail.detectors import Symptom
+    from rerail.records import Anomaly, Attempt, JobWatch, Kind, Notice, NoticeKind, Recovery, RowKind
     from rerail.requests import Refusal, read_record
     from workflows.endings import cause_of
     from workflows.pages import job_page
@@ -62,12 +63,10 @@ class WatchJob:
         self.last = f"{followed.seen.replace('_', ' ')} at {workflow.now():%H:%M:%S}"
         if followed.seen is Seen.ANOMALY:
             for symptom in followed.symptoms:
-                fields = symptom.model_dump(
-                    include={"kind", "detector", "why", "symptom_at", "last_step", "checkpoint_step", "ranks"}
-                )
-                await self.open_incident(self.anomaly(seen_at=followed.time, **fields))
+                await self.open_incident(self.anomaly(seen_at=followed.time, **told(symptom)))
         elif followed.seen is Seen.NEXT_ATTEMPT:
             at = followed.at
+            await self.tell_of_the_last(followed)
             places = {name: place.model_copy(update={"begin": place.offset}) for name, place in at.places.items()}
             self.follow = FollowAsk(attempt=at.attempt, places=places, blind=at.blind)
             self.keep(attempt=followed.at.attempt)
@@ -75,12 +74,25 @@ class WatchJob:
             await self.tell_sight(followed)
         self.show()
 
-    def anomaly(self, **fields: Any) -> Anomaly:
+    async def tell_of_the_last(self, followed: Followed) -> None:
+        """What the last attempt came to, and to its incident that it is over."""
+        self.keep(attempt=followed.at.attempt)
+        for symptom in followed.symptoms:
+            await self.open_incident(self.anomaly(attempt=followed.before, seen_at=followed.time, **told(symptom)))
+        if self.state.incident and not followed.symptoms:
+            incident = workflow.get_external_workflow_handle(self.state.incident)
+            try:
+                await incident.signal(names.MOVED_ON)
+            except ApplicationError as error:
+                workflow.logger.info("the incident is closed already: %s", error)
+
+    def anomaly(self, *, attempt: Attempt | None = None, **fields: Any) -> Anomaly:
         """The next anomaly of this attempt; its id is the same however often its report is tried."""
         self.keep(anomalies=self.state.anomalies + 1)
-        attempt = self.follow.attempt
+        attempt = attempt or self.follow.attempt
         begins = {name: place.begin for name, place in self.follow.places.items() if place.begin}
-        return Anomaly(id=f"{attempt}#{self.state.anomalies}", attempt=attempt, begins=begins, **fields)
+        around = {"ran_on": self.follow.ran_on, "dependants": self.follow.dependants}
+        return Anomaly(id=f"{attempt}#{self.state.anomalies}", attempt=attempt, begins=begins, **around, **fields)
 
     async def open_incident(self, anomaly: Anomaly) -> Opened:
         """Its incident, opened or joined; the one that is open then is remembered."""
@@ -165,3 +177,8 @@ class WatchJob:
 
     def show(self) -> None:
         workflow.set_current_details(job_page(self.read_state()))
+
+
+def told(symptom: Symptom) -> dict[str, Any]:
+    """What an anomaly takes over from a symptom."""
+    return symptom.model_dump(include={"kind", "detector", "why", "symptom_at", "last_step", "checkpoint_step", "ranks"})

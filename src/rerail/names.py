@@ -49,6 +49,7 @@ REPORT_ANOMALY = "report_anomaly"  # update of RemediateJob, with start
 INCIDENT = "incident"  # query of RemediateJob: Incident
 GRANT = "grant"  # update of GuardCluster: GrantAsk -> Grant
 AWAIT_RESUME = "await_resume"  # signal to GuardCluster: incident id
+MOVED_ON = "moved_on"  # signal of RemediateJob, from WatchJob: the job's next attempt is there
 RESUMED = "resumed"  # signal of RemediateJob, from GuardCluster
 CLOSED = "incident_closed"  # signal of WatchJob: Recovery
 PAUSE = "pause"  # update of GuardCluster: {"by", "reason"}

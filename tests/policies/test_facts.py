@@ -8,6 +8,7 @@ import pytest
 from policies.facts import gather, moved, why_void
 from policies.isolation import judge
 from policies.limits import NODES_PER_INCIDENT
+from policies.requeues import TOO_LATE
 from rerail.records import (
     Attempt,
     Facts,
@@ -76,7 +77,7 @@ def test_facts_that_void_an_approval(case: str, plan: Plan) -> None:
 
 def test_a_requeue_that_is_no_longer_possible_voids_a_restart_but_no_stop() -> None:
     over = facts(requeue_until=NOW)
-    assert why_void(RESTART, ATTEMPT, over) == "the time in which the scheduler can requeue the job is over; submit it again"
+    assert why_void(RESTART, ATTEMPT, over) == TOO_LATE
     assert why_void(STOP, ATTEMPT, over) == ""
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 
 from policies.circumstances import Circumstances
 from policies.limits import NODES_PER_INCIDENT, RESTART_WINDOW, RESTARTS_PER_WINDOW
+from policies.permits import Permits
 from policies.plan import plan
 from policies.rules import RULES
 from rerail.records import (
@@ -24,6 +25,7 @@ from rerail.records import (
     Mode,
     Plan,
     Recovery,
+    Requeuer,
     Result,
     StepKind,
     Verdict,
@@ -52,12 +54,17 @@ BUG: dict[str, Any] = {"fault": FaultClass.APPLICATION, "cause": "exception", "c
 
 
 def around(
-    *, job: dict[str, Any] | None = None, history: tuple[Recovery, ...] = (), eligible: tuple[str, ...] = NODES, **more: Any
+    *,
+    job: dict[str, Any] | None = None,
+    history: tuple[Recovery, ...] = (),
+    eligible: tuple[str, ...] = NODES,
+    facts: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Circumstances:
     record = {"cluster": "alpha", "job_id": "41001", "state": JobState.FAILED, "nodes_needed": 4, "started_at": NOW} | (job or {})
-    facts = Facts(job=Job(**record), read_at=NOW, eligible_nodes=eligible)
+    read = Facts(job=Job(**record), read_at=NOW, eligible_nodes=eligible, **(facts or {}))
     seen = Anomaly(id="a", attempt=ATTEMPT, kind=Kind.CRASH, detector="exited", seen_at=NOW, last_step=42)
-    return Circumstances(anomaly=seen, facts=facts, history=history, now=NOW, **more)
+    return Circumstances(anomaly=seen, facts=read, history=history, now=NOW, **more)
 
 
 def recovery(ago: timedelta = timedelta(minutes=5), **more: Any) -> Recovery:
@@ -80,6 +87,16 @@ CHAIN = '{"APS": {"auto_resume_mode": "singleton_dependency"}}'
 NO_RESTART = '{"rerail": {"max_restarts": 0}}'
 ONE_RESTART = '{"APS": {"auto_resume_mode": "requeue", "max_requeue_times": 1}}'
 OVER = NOW - timedelta(seconds=1)
+BESIDE = Job(cluster="alpha", job_id="41002", state=JobState.RUNNING)
+
+
+def back(by: Requeuer = Requeuer.NODE_FAILURE, *, eligible: tuple[str, ...] = NODES, **job: Any) -> Circumstances:
+    """The job as it waits (or runs) after somebody else has requeued it."""
+    return around(
+        job={"state": JobState.PENDING, "restarts": 1, "started_at": None} | job, eligible=eligible, facts={"requeued_by": by}
+    )
+
+
 CASES: dict[str, tuple[Verdict, Circumstances, str, list[str]]] = {
     "nothing is wrong": (verdict(kind=Kind.NONE, advice=Advice.NO_ACTION), around(), "nothing-wrong", ["nothing"]),
     "no action is advised": (verdict(advice=Advice.NO_ACTION), around(), "nothing-wrong", ["nothing"]),
@@ -130,6 +147,14 @@ CASES: dict[str, tuple[Verdict, Circumstances, str, list[str]]] = {
         "wished-fewer-restarts",
         [],
     ),
+    "a dependant has started": (verdict(), around(facts={"dependants": (BESIDE,)}), "would-run-beside", []),
+    "Slurm requeued it after a node's failure": (verdict(), back(), "scheduler-restarts", ["exclude gpu-02", "watch"]),
+    "Slurm requeued it, and no node is convicted": (verdict(**UNKNOWN), back(), "scheduler-restarts", ["watch"]),
+    "Slurm requeued it, and it runs again": (verdict(), back(state=JobState.RUNNING), "scheduler-restarts", ["watch"]),
+    "Slurm requeued it, and too few nodes are left": (verdict(), back(eligible=NODES[:4]), "scheduler-restarts", ["watch"]),
+    "Slurm preempted and requeued it": (verdict(), back(Requeuer.PREEMPTION), "scheduler-restarts", ["nothing"]),
+    "a node of it is maintained": (verdict(), back(Requeuer.MAINTENANCE), "scheduler-restarts", ["nothing"]),
+    "somebody requeued it again": (verdict(), back(Requeuer.SOMEBODY), "gone-on", ["nothing"]),
     "no batch job": (verdict(), around(job={"batch": False}), "cannot-requeue", []),
     "its owner wants no requeue": (verdict(), around(job={"requeue": False}), "cannot-requeue", []),
     "too late for a requeue": (verdict(), around(job={"requeue_until": OVER}), "cannot-requeue", []),
@@ -285,3 +310,25 @@ def test_whatever_the_verdict_a_plan_stays_within_its_limits(
         assert job["restarts"] == ATTEMPT.restarts
     acts = any(found.has(kind) for kind in (StepKind.RESTART, StepKind.STOP, StepKind.EXCLUDE))
     assert found.ask == (acts and mode is Mode.MONITOR)
+
+
+def test_watching_what_the_scheduler_restarts_needs_nobodys_approval_but_an_exclusion_does() -> None:
+    assert not made(verdict(**UNKNOWN), back(), "scheduler-restarts").ask
+    assert made(verdict(), back(), "scheduler-restarts").ask
+
+
+def test_an_owners_no_requeue_is_lifted_only_where_the_site_allows_it() -> None:
+    no = {"requeue": False}
+    refused = made(verdict(), around(job=no), "cannot-requeue")
+    assert "`scontrol update jobid=41001 Requeue=1` lifts that" in refused.refusal
+    assert not refused.lifts
+    allowed = made(verdict(), around(job=no, permits=Permits(lift_no_requeue=True)), "restart-elsewhere")
+    assert (allowed.lifts, allowed.refusal) == (True, "")
+    assert not made(verdict(), around(permits=Permits(lift_no_requeue=True)), "restart-elsewhere").lifts
+
+
+def test_every_plan_of_a_batch_job_carries_the_command_that_submits_it_again() -> None:
+    late = around(job={"requeue_until": OVER, "command": "/home/alice/run.sh"}, script="/bundles/1/batch.sh")
+    found = made(verdict(), late, "cannot-requeue")
+    assert "submit it again with the command below" in found.refusal
+    assert found.again == "sbatch \\\n  --nodes=4 \\\n  --exclude=gpu-02 \\\n  /bundles/1/batch.sh"

@@ -189,6 +189,12 @@ def by_the_scheduler(watched: Watched, job: Job) -> Symptom | None:
     return symptom(watched, Kind.CRASH, "exited", _recorded(job), job.ended_at, watched.fatal_ranks)
 
 
+def node_failed(watched: Watched, now: datetime) -> Symptom:
+    """The attempt is over by the failure of a node, and the scheduler has sent the job back to the queue by itself."""
+    why = "a node of the job failed, and the scheduler sent the job back to the queue by itself"
+    return symptom(watched, Kind.CRASH, "exited", why, now, watched.fatal_ranks)
+
+
 def _recorded(job: Job) -> str:
     words = {JobState.NODE_FAIL: "a node of the job failed", JobState.BOOT_FAIL: "a node of the job did not boot"}
     words[JobState.OUT_OF_MEMORY] = "the job ran out of host memory"

@@ -29,6 +29,10 @@ class Plan(Record):
     nodes_needed: int = 0
     nodes_eligible: int = 0
     """How many nodes remain that may take the job, after this plan."""
+    lifts: bool = False
+    """True when the owner's --no-requeue has to be lifted for it, and policy allows that."""
+    again: str = ""
+    """The command by which a person submits the job again, once its scheduler can no longer requeue it."""
 
     @property
     def excluded(self) -> tuple[str, ...]:
