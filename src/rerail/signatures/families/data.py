@@ -101,7 +101,7 @@ ROWS: tuple[Signature, ...] = (
         "exhausted",
         CODE_HANG,
         "uneven_data_across_ranks",
-        r"(?i:(?:ran out of data|data(?:set|loader| iterator)? (?:is )?exhausted|iterator (?:is )?exhausted|no more (?:data|batches|samples))(?:[^\n]{0,40}rank|[^\n]{0,40}before)|(?:rank [0-9]+[^\n]{0,60})(?:ran out of data|dataset exhausted|iterator exhausted|no more (?:data|batches|shards)))",
+        r"(?i:(?:ran out of data|data(?:set|loader| iterator)? (?:is )?exhausted|iterator (?:is )?exhausted|no more (?:data|batches|samples))(?:.*rank|.*before)|(?:rank [0-9]+.*)(?:ran out of data|dataset exhausted|iterator exhausted|no more (?:data|batches|shards)))",
         "A rank ran out of data before the others.",
         "rank 3: iterator exhausted after 171 shards",
     ),

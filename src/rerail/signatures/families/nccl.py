@@ -248,7 +248,7 @@ ROWS: tuple[Signature, ...] = (
         "nvml",
         SICK_NODE,
         "nvml_failure",
-        r"nvmlInit(?:_v2)?(?:\(\))? failed|NCCL WARN nvml[A-Za-z]+\(?[^\n]*\)? failed",
+        r"nvmlInit(?:_v2)?(?:\(\))? failed|NCCL WARN nvml[A-Za-z]+\(?.*\)? failed",
         "The driver's management library does not work on this host.",
         "n1:1:2 [0] misc/nvmlwrap.cc:90 NCCL WARN nvmlInit_v2() failed: Unknown Error",
     ),
