@@ -15,8 +15,8 @@ import re2
 from rerail.errors import Misconfigured
 
 GROUPS = 3
-"""Automata that share the rows between them. Measured: one over all rows is no faster on the log of one failure, and text mixed from
-all rows at random drives it into ever new states and 400 MB; ten are half as fast everywhere else."""
+"""Automata that share the rows between them. Measured: one over all rows is no faster on the log of one failure, and text mixed
+from all rows at random drives it into ever new states and 400 MB; ten are half as fast everywhere else."""
 MEMORY = 32 << 20
 """Bytes that each automaton may use; there are two for each group, so 192 MB at the very worst."""
 
