@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from adapters.schedulers.slurm import InCluster, Ran, SlurmScheduler
+from rerail.ports import Right
 from rerail.records import Job
 from tests import debian
 from tests.testbed import packages, slots
@@ -51,6 +52,9 @@ class AsOperator:
     def __init__(self, inner: InCluster) -> None:
         self._inner = inner
 
+    def rights(self) -> frozenset[Right]:
+        return self._inner.rights()
+
     def run(self, argv: Sequence[str], deadline_s: float) -> Ran:
         return self._inner.run(["setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *argv], deadline_s)
 
@@ -94,3 +98,5 @@ def nothing_left(cluster: Cluster) -> Iterator[None]:
     yield
     cluster.run(["scancel", f"--user={OWNER}"])
     wait_until(lambda: not cluster.run(["squeue", "--noheader"]), PATIENCE_S, "an empty queue")
+    for node in cluster.run(["sinfo", "--noheader", "--Node", "--states=drain", "--format=%N"]).split():
+        cluster.run(["scontrol", "update", f"nodename={node}", "state=resume"])
