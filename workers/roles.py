@@ -23,6 +23,7 @@ from rerail.client import connect
 from rerail.errors import Misconfigured, RerailError, Transient, Unreachable
 from rerail.records import GuardState
 from workers.assembly import Assembly
+from workers.intake import intake
 from workers.settings import Settings
 
 log = logging.getLogger("rerail.workers")
@@ -57,11 +58,13 @@ async def run(settings: Settings, roles: Sequence[str]) -> int:
         return 0
     assembly = Assembly(settings, client)
     workers = [worker for role in roles for worker in getattr(assembly, role)()]
-    running = [asyncio.create_task(worker.run()) for worker in workers]
-    log.info("%s for %s: ready", " and ".join(roles), ", ".join(settings.clusters))
-    stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
-    log.info("stopping")
+    nudges = {name: view.nudge for name, view in assembly.views.items()}
+    async with intake(settings.intake if "detect" in roles else None, nudges):
+        running = [asyncio.create_task(worker.run()) for worker in workers]
+        log.info("%s for %s: ready", " and ".join(roles), ", ".join(settings.clusters))
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
+        log.info("stopping")
     await asyncio.gather(*(worker.shutdown() for worker in workers if worker.is_running))
     await asyncio.gather(*running)  # a worker that failed fails the role: whoever supervises it starts it again
     return 0

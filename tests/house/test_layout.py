@@ -11,7 +11,8 @@ TOP_LEVEL = {
     ".ci", ".gitignore", ".dockerignore",
     "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE",
     "Makefile", "pyproject.toml", "requirements", "rerail.example.yaml", "Dockerfile", "docker-compose.yml",
-    "docs", "src", "policies", "workflows", "activities", "adapters", "console", "workers", "demo", "bench", "tests",
+    "docs", "src", "policies", "workflows", "activities", "adapters", "console", "workers", "deploy", "demo", "bench",
+    "tests",
 }  # fmt: skip
 """All that may lie at the top; a newcomer has to be argued for here."""
 

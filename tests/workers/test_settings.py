@@ -75,7 +75,7 @@ def test_channels_keep_their_kind(write: Write) -> None:
     ("text", "line", "told"),
     [
         ("", 1, "lacks the key 'clusters'"),
-        ("- a\n", 1, "expected a section with the keys audit, channels, clusters, state or temporal"),
+        ("- a\n", 1, "expected a section with the keys audit, channels, clusters, intake, state or temporal"),
         ("clusters:\n  a: 5\n", 2, "clusters.a is 5; expected a section"),
         ("clusters:\n  a:\n    mode: monitor\n", 2, "clusters.a lacks the key 'scheduler'"),
         (

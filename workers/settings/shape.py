@@ -32,6 +32,8 @@ from workers.settings.references import REFERENCE, expanded, variables
 
 DAY_S = 86_400.0
 AUDIT_FILE = "audit.db"
+TOKEN_LEAST, TOKEN_MOST = 32, 256
+"""Letters of a token: 32 of hexadecimal are 128 bits."""
 LOCAL_KERNEL_LOG = "{folder}/nodes/{node}/kernel.log"
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A cluster's name stands in workflow ids, task queues and paths, between slashes."""
@@ -240,6 +242,13 @@ class Approval(Section):
         return self
 
 
+class Restart(Section):
+    """What rerail may override when it restarts a job."""
+
+    lift_no_requeue: Annotated[bool, Field(strict=True)] = False
+    """True: an owner's --no-requeue is lifted for an approved restart. False: refused, with the command that lifts it."""
+
+
 class Hang(Section):
     """Settings of the detector `stalled`."""
 
@@ -258,6 +267,7 @@ class ClusterSettings(Section):
     kernel_log: Text | None = None
     """Path of a node's kernel log with {node} in it; see `kernel_log_template`."""
     approval: Approval = Approval()
+    restart: Restart = Restart()
     hang: Hang = Hang()
 
     @model_validator(mode="after")
@@ -303,6 +313,42 @@ class TemporalSettings(Section):
         return config
 
 
+class IntakeSettings(Section):
+    """Where a scheduler's hooks say that something happened: a unix socket, HTTP on loopback, or both."""
+
+    socket: FilePath | None = None
+    """Made anew at each start, mode 0660; its folder has to be there."""
+    group: Text | None = None
+    """Whose members may send by the socket; None: the group that rerail runs as."""
+    port: Annotated[int, Field(ge=1, le=65_535, strict=True)] | None = None
+    """On 127.0.0.1 alone."""
+    token_env: Variable | None = None
+    token_file: FilePath | None = None
+    """The variable or the file with what a sender over HTTP has to know; one of them goes with `port`."""
+
+    @model_validator(mode="after")
+    def _some_way(self) -> Self:
+        if self.socket is None and self.port is None:
+            raise refusal("there is no way in", "a socket, a port, or both", "")
+        if (self.port is not None) != ((self.token_env is None) != (self.token_file is None)):
+            raise refusal("port and token belong together", "one of token_env and token_file beside a port", "port")
+        return self
+
+    def token(self, environ: Mapping[str, str] | None = None) -> str:
+        """The token; Misconfigured where it can't be had or could be guessed."""
+        if self.token_file is None:
+            found = expanded(f"${{{self.token_env}}}", os.environ if environ is None else environ, "intake.token_env")
+        else:
+            try:
+                with self.token_file.open(encoding="ascii") as stream:
+                    found = stream.read(TOKEN_MOST + 1).strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise Misconfigured(f"intake.token_file {self.token_file} cannot be read: {error}.") from None
+        if not (TOKEN_LEAST <= len(found) <= TOKEN_MOST and found.isascii() and found.isprintable() and " " not in found):
+            raise Misconfigured(f"the intake's token is no {TOKEN_LEAST} to {TOKEN_MOST} letters; make one: openssl rand -hex 32")
+        return found
+
+
 class Settings(Section):
     """All of `rerail.yaml`."""
 
@@ -312,6 +358,8 @@ class Settings(Section):
     """SQLAlchemy URL as written, `${NAME}` unexpanded; see `audit_url`."""
     temporal: TemporalSettings = TemporalSettings()
     channels: Annotated[tuple[ChannelSettings, ...], Field(max_length=32)] = ()
+    intake: IntakeSettings | None = None
+    """None: nobody is told of a job's end but by looking."""
     clusters: Annotated[dict[ClusterName, ClusterSettings], Field(min_length=1, max_length=256)]
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)

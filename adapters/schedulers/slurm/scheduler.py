@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from adapters.schedulers.slurm import answers, arrays, fleet, ids, reading, shapes, site, table
+from adapters.schedulers.slurm import answers, arrays, fleet, hetjobs, ids, reading, shapes, site, table
 from adapters.schedulers.slurm.accounting import Accounting
 from adapters.schedulers.slurm.runner import Ran, Runner
 from rerail import drains, hostlist
@@ -77,7 +77,10 @@ class SlurmScheduler:
     def job(self, job_id: str) -> Job:
         """As the port says; an id of Slurm's own for a task or a component finds it too."""
         wanted = ids.job_id(job_id)
-        jobs = self._jobs(f"--jobs={wanted}")  # 22.05's JSON has all of them all the same, so it is chosen again here
+        try:
+            jobs = self._jobs(f"--jobs={wanted}")  # 22.05's JSON has all of them all the same, so it is chosen again here
+        except NoSuchJob:
+            jobs = {}
         number = chosen(jobs, wanted)
         if number is not None:
             return self._full(number, jobs[number])
@@ -220,12 +223,12 @@ class SlurmScheduler:
     def _jobs(self, *words: str) -> dict[int, Job]:
         """By Slurm's own number: all, or those that `words` choose."""
         if self._prints_table:
-            end = table.word()
-            said = self._asked_unless([*LISTED, "--noheader", *words, f"--Format={table.asked(end)}"], table.UNKNOWN_FIELD)
+            word = table.new_word()
+            said = self._asked_unless([*LISTED, "--noheader", *words, f"--Format={table.asked(word)}"], table.UNKNOWN_FIELD)
             if said is not None:
-                return self._read_rows(table.rows(said, end), keep=not words)
+                return hetjobs.led(self._read_rows(table.rows(said, word), keep=not words))
             self._prints_table = False
-        return reading.jobs(self._asked([*LISTED, *words, "--json"]), self.cluster, self._job_age())
+        return hetjobs.led(reading.jobs(self._asked([*LISTED, *words, "--json"]), self.cluster, self._job_age()))
 
     def _read_rows(self, rows: dict[int, table.Row], *, keep: bool) -> dict[int, Job]:
         age = self._job_age()
@@ -251,9 +254,9 @@ class SlurmScheduler:
         )
 
     def _excluded(self, number: int, job: Job) -> tuple[str, ...]:
-        end = table.word()
-        said = self._asked([*LISTED, "--noheader", f"--jobs={job.job_id}", f"--format=%A{end}%x{end}"])
-        fields = [field.removeprefix("\n") for field in said.decode("utf-8", "replace").split(end)]
+        word = table.new_word()
+        said = self._asked([*LISTED, "--noheader", f"--jobs={job.job_id}", f"--format=%A{word}%x{word}"])
+        fields = [field.removeprefix("\n") for field in said.decode("utf-8", "replace").split(word)]
         found = dict(zip(fields[:-1:2], fields[1::2], strict=False))
         if str(number) not in found:
             raise Unreadable(f"job {job.job_id} changed while it was read; it will be read again")

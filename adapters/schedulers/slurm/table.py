@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adapters.schedulers.slurm import shapes
 from rerail.errors import Misconfigured, Unreadable
 
 UNKNOWN_FIELD = "Invalid job format specification"
@@ -51,6 +52,11 @@ def moment(field: str) -> int:
     if not field.isdecimal():
         raise Misconfigured(f"squeue printed the time {field[:30]!r}: the way in has to set SLURM_TIME_FORMAT=%s for it")
     return int(field)
+
+
+def end(field: str) -> int:
+    """The same of an end, where NONE is "never": what a job without a time limit is expected to come to."""
+    return shapes.NO_VALUES if field == "NONE" else moment(field)
 
 
 def minutes(field: str) -> int | None:
@@ -97,7 +103,7 @@ COLUMNS = (
     Column("SubmitTime", "submit_time", moment),
     Column("EligibleTime", "eligible_time", moment),
     Column("StartTime", "start_time", moment),
-    Column("EndTime", "end_time", moment),
+    Column("EndTime", "end_time", end),
     Column("TimeLimit", "time_limit", minutes),
     Column("UserID", "user_id", number),
     Column("UserName", "user_name"),
@@ -115,19 +121,19 @@ COLUMNS = (
 """Nothing that changes by itself while a job waits, such as its priority: an unchanged row isn't read twice."""
 
 
-def word() -> str:
+def new_word() -> str:
     """An end for fields; it begins with a letter, for squeue takes a digit to be part of the field's width."""
     return "x" + secrets.token_hex(WORD_BYTES)
 
 
-def asked(end: str) -> str:
+def asked(word: str) -> str:
     """The value of `--Format`; width 0 is as long as it is."""
-    return ",".join(f"{column.field}:0{end}" for column in COLUMNS)
+    return ",".join(f"{column.field}:0{word}" for column in COLUMNS)
 
 
-def rows(answer: bytes, end: str) -> dict[int, Row]:
+def rows(answer: bytes, word: str) -> dict[int, Row]:
     """Each job's fields, by its number. Unreadable unless every row is whole and no job stands there twice."""
-    fields = ("\n" + answer.decode("utf-8", "replace")).split(end)
+    fields = ("\n" + answer.decode("utf-8", "replace")).split(word)
     width = len(COLUMNS)
     if fields.pop() != "\n" or len(fields) % width:
         raise Unreadable("squeue's table is cut or has a row with too many fields; it will be read again")
@@ -147,4 +153,10 @@ def entry(row: Row) -> Mapping[str, Any]:
     tasks = made["array_task_string"]
     if tasks in NOTHING:
         return made | {"array_job_id": 0, "array_task_string": ""}
-    return made | {"array_task_id": int(tasks) if tasks.isdecimal() else None}
+    return made | {"array_task_id": int(tasks) if tasks.isdecimal() else None} | own_names(made)
+
+
+def own_names(made: Mapping[str, Any]) -> dict[str, str]:
+    """squeue makes up a default name that no task of an array writes to; empty stands for the real one."""
+    made_up = f"{made['current_working_directory']}/slurm-{made['job_id']}.out"
+    return {key: "" for key in ("standard_output", "standard_error") if made[key] == made_up}
