@@ -1,6 +1,7 @@
 """A real Temporal server with its Web UI, rerail's service, and a headless Chromium to look at them."""
 
 import os
+import platform
 import shutil
 import sysconfig
 from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ from tests.stage import CLUSTER, NODES, Stage, free_port, write_settings
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"
+LIBATOMIC = f"/usr/lib/{platform.machine()}-linux-gnu/libatomic.so.1"
+"""The node inside playwright is linked against it; a bare Debian has none."""
 FLAGS = (
     "--no-sandbox",  # root may not use it
     "--disable-gpu",
@@ -65,6 +68,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 async def page(tmp_path: Path) -> AsyncIterator[Page]:
     """An empty page of a browser without a past."""
     debian.needs("chromium", CHROMIUM, "browser")
+    debian.needs("libatomic1", LIBATOMIC, "browser")
     async with async_playwright() as playwright:
         context = await playwright.chromium.launch_persistent_context(
             tmp_path / "chromium", executable_path=CHROMIUM, args=list(FLAGS), headless=True, viewport=SCREEN

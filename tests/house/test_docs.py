@@ -158,3 +158,14 @@ def test_contributing_has_the_five_recipes() -> None:
 def test_decisions_are_numbered_without_a_gap() -> None:
     numbers = sorted(int(path.name[:4]) for path in DOCS if path.parent == Path("docs/decisions"))
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_map_names_every_room_and_every_workflow() -> None:
+    shown = text(Path("ARCHITECTURE.md"))
+    rooms = {
+        f"{path.parts[0]}/" for path in modules("policies", "workflows", "activities", "adapters", "workers", "demo", "tests")
+    }
+    rooms |= {f"src/rerail/{path.parts[2]}/" for path in modules("src") if len(path.parts) > 3}
+    rooms |= {f"{path.parts[1]}/" for path in modules("adapters") if len(path.parts) > 2}
+    workflows = {names.WATCH_CLUSTER, names.WATCH_JOB, names.REMEDIATE_JOB, names.GUARD_CLUSTER}
+    assert [name for name in {*rooms, *workflows} if name not in shown] == []

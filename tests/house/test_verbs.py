@@ -35,7 +35,7 @@ def test_ci_installs_every_debian_package_that_a_suite_needs() -> None:
     block = re.search(r"^packages=\((.*?)^\)", RUN, re.MULTILINE | re.DOTALL)
     assert block
     named = {word for line in block[1].splitlines() if not line.strip().startswith("#") for word in line.split()}
-    assert {*packages.SLURM, *packages.ACCOUNTING, *packages.TORCH, "chromium"} <= named
+    assert {*packages.SLURM, *packages.ACCOUNTING, *packages.TORCH, "chromium", "libatomic1"} <= named
 
 
 def test_a_skip_for_a_missing_package_fails_where_ci_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
