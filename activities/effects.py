@@ -65,6 +65,12 @@ EXCLUDE = EffectKind(
     act=lambda ask, job, scheduler: scheduler.exclude(job.job_id, sorted({*job.excluded_nodes, *ask.nodes})),
     too_late=not_waiting_anew,
 )
+TAKE_BACK = EffectKind(
+    name="take_back",
+    done=lambda ask, job: not set(ask.nodes) & set(job.excluded_nodes),
+    act=lambda ask, job, scheduler: scheduler.exclude(job.job_id, sorted({*job.excluded_nodes} - {*ask.nodes})),
+    too_late=not_waiting_anew,
+)
 START = EffectKind(
     name="start",
     done=lambda ask, job: job.state is not JobState.PENDING or not (job.completing or waits_for_time(ask, job)),

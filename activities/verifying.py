@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 
@@ -12,12 +12,17 @@ from activities.judging import permanent_is_final
 from activities.pulse import pulse
 from activities.tail import Tails
 from activities.view import ClusterView
+from policies import waiting
 from rerail.errors import Transient
 from rerail.readers import progress
 from rerail.records import Job, JobState, Record
 
 QUEUE_PATIENCE_S = 24 * 3600.0
 """How long a restarted job may wait in the queue: a day, as a full cluster is no failure of the recovery."""
+
+
+WAIT_TOLD_AFTER = timedelta(seconds=10)
+"""How long a job waits for the same reason before anybody is told: reasons come and go while the scheduler makes up its mind."""
 
 
 class Proof(Record):
@@ -60,6 +65,9 @@ class Verifier:
     tails: Tails
     proof: Proof
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    reason: str = ""
+    """Why it waits, as last read."""
+    reason_since: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     async def look(self) -> Verified | None:
         """The answer, once there is one."""
@@ -96,12 +104,26 @@ class Verifier:
     def note(self, **seen: object) -> None:
         self.proof = self.proof.model_copy(update=seen)
 
+    def waits(self, job: Job) -> Verified | None:
+        """What keeps it in the queue, once that has been so for a while and was not told yet."""
+        reason = waiting.told(job)
+        if reason != self.reason:
+            self.reason, self.reason_since = reason, datetime.now(UTC)
+        stays = datetime.now(UTC) - self.reason_since >= WAIT_TOLD_AFTER
+        if not reason or reason == self.ask.told or not stays:
+            return None
+        return self.answer(False, reason).model_copy(
+            update={"waits": True, "unfit": waiting.unfit(job), "places": self.proof.places}
+        )
+
     def judge(self, job: Job) -> Verified | None:
         banned = sorted(set(self.proof.nodes) & set(self.ask.banned))
         if banned:
             return self.answer(False, f"it runs on {', '.join(banned)}, which it was to be kept away from")
         if self.is_past():
             return self.answer(True, self.story())
+        if job.state is JobState.PENDING and (waits := self.waits(job)):
+            return waits
         if job.state is JobState.COMPLETED:
             return self.answer(True, "the job has completed")
         if job.state.ended and not job.completing:

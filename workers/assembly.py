@@ -15,6 +15,7 @@ from activities.acting import Acting
 from activities.evidence import Sources
 from activities.judging import Judging, Terms
 from activities.messaging import Messaging
+from activities.nodes import Nodes
 from activities.recording import Recording
 from activities.scope import Scope
 from activities.verifying import Verifying
@@ -23,16 +24,11 @@ from activities.watching import Watching
 from adapters.audit.store import AuditStore
 from adapters.channels.command import Command
 from adapters.channels.webhook import Webhook
-from adapters.hosts.files import KernelLogFiles
-from adapters.hosts.silent import SilentHosts
-from adapters.logs.files import FileLogs
-from adapters.schedulers.local import LocalScheduler
-from adapters.schedulers.slurm import SlurmScheduler
-from adapters.schedulers.slurm.in_cluster import SEARCH_PATH, InCluster
+from policies.permits import Permits
 from rerail import names
-from rerail.ports import Channel, Hosts, Scheduler
-from workers.settings import ClusterSettings, CommandChannel, Settings
-from workers.settings import LocalScheduler as LocalSettings
+from rerail.ports import Channel, Scheduler
+from workers.settings import CommandChannel, Settings
+from workers.way import Way, way
 from workflows.guard_cluster import GuardCluster
 from workflows.remediate_job import RemediateJob
 from workflows.watch_cluster import WatchCluster
@@ -48,15 +44,6 @@ GRACE = timedelta(seconds=5)
 
 THREADS = 32
 """Activities of one queue that block at once; those that watch are coroutines and need none."""
-
-
-def scheduler(name: str, cluster: ClusterSettings) -> Scheduler:
-    """The scheduler's adapter of one cluster."""
-    chosen = cluster.scheduler
-    if isinstance(chosen, LocalSettings):
-        return LocalScheduler(name, chosen.folder)
-    runner = InCluster(slurm_conf=str(chosen.conf or ""), search_path=f"{chosen.bin}:{SEARCH_PATH}")
-    return SlurmScheduler(name, runner, effect_deadline_s=chosen.deadline_s)
 
 
 def channels(settings: Settings) -> tuple[Channel, ...]:
@@ -79,8 +66,12 @@ class Assembly:
     client: Client
 
     @cached_property
+    def ways(self) -> dict[str, Way]:
+        return {name: way(name, cluster) for name, cluster in self.settings.clusters.items()}
+
+    @cached_property
     def schedulers(self) -> dict[str, Scheduler]:
-        return {name: scheduler(name, cluster) for name, cluster in self.settings.clusters.items()}
+        return {name: one.scheduler for name, one in self.ways.items()}
 
     @cached_property
     def views(self) -> dict[str, ClusterView]:
@@ -97,11 +88,7 @@ class Assembly:
 
     @cached_property
     def sources(self) -> dict[str, Sources]:
-        return {name: Sources(s, FileLogs(), self.hosts(name)) for name, s in self.schedulers.items()}
-
-    def hosts(self, cluster: str) -> Hosts:
-        template = self.settings.kernel_log_template(cluster)
-        return KernelLogFiles(template) if template else SilentHosts()
+        return {n: Sources(w.scheduler, w.logs, w.hosts(self.settings.kernel_log_template(n))) for n, w in self.ways.items()}
 
     @property
     def ui(self) -> str:
@@ -114,9 +101,10 @@ class Assembly:
         recording = Recording(self.audit, self.channels, self.client, self.ui)
         messaging = Messaging(self.client, tells=bool(self.channels))
         acting = Acting(self.schedulers, self.audit, self.client)
+        acts = [*methods(acting), *methods(Nodes(self.schedulers, self.audit, self.client))]
         activities = [*methods(recording), *methods(messaging)]
         control = self.worker(names.CONTROL_QUEUE, activities, workflows=WORKFLOWS, grace=GRACE)
-        return [control, *(self.worker(names.act_queue(c), methods(acting), grace=GRACE) for c in self.schedulers)]
+        return [control, *(self.worker(names.act_queue(c), acts, grace=GRACE) for c in self.schedulers)]
 
     def detect(self) -> list[Worker]:
         """Watching, judging and verifying: all that reads the clusters."""
@@ -130,7 +118,14 @@ class Assembly:
 
     def terms(self) -> dict[str, Terms]:
         return {
-            name: Terms(mode=c.mode, expires_s=c.approval.expires_s, remind_s=c.approval.remind_s)
+            name: Terms(
+                mode=c.mode,
+                expires_s=c.approval.expires_s,
+                remind_s=c.approval.remind_s,
+                permits=Permits(**c.restart.model_dump()),
+                drain=c.drain,
+                comment=c.comment,
+            )
             for name, c in self.settings.clusters.items()
         }
 

@@ -15,6 +15,7 @@ from rerail.records import (
     JobWatch,
     Plan,
     Recovery,
+    Result,
     Stage,
     Step,
     StepKind,
@@ -38,6 +39,7 @@ def incident_page(incident: Incident) -> str:
     story = [happened(incident), because(incident.verdict) if incident.verdict else ""]
     middle = [plan, how_to_answer(incident), *reversed(story)] if waits else [*story, plan]
     parts = [headline(incident), ended(incident), *middle, decided(incident), noted(incident)]
+    parts.append(again(incident))
     if incident.bundle:
         parts.append(f"The evidence was copied to `{plain(incident.bundle)}`; `rerail diagnose FOLDER` judges it again.")
     return "\n\n".join(part for part in parts if part)
@@ -131,6 +133,16 @@ def decided(incident: Incident) -> str:
 
 def noted(incident: Incident) -> str:
     return "### Notes\n" + code("\n".join(incident.notes[-LINES_MAX:])) if incident.notes else ""
+
+
+def again(incident: Incident) -> str:
+    """How to submit the job again, where nothing was restarted."""
+    plan, outcome = incident.plan, incident.outcome
+    idle = outcome is not None and outcome.result in (Result.VOIDED, Result.REFUSED, Result.EXPIRED)
+    if plan is None or not plan.again or not (plan.refusal or idle):
+        return ""
+    said = "".join(c if c.isprintable() or c == "\n" else "·" for c in plan.again).replace("`", "'")
+    return f"### To submit it again, if its scheduler can no longer requeue it\n```text\n{said}\n```"
 
 
 def guard_page(state: GuardState) -> str:

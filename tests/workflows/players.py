@@ -86,7 +86,7 @@ DETECT: dict[str, type] = {
     "follow": FollowAsk,
     "find_job": FindAsk,
 }
-ACT: dict[str, type] = dict.fromkeys(("requeue", "exclude", "start", "stop"), EffectAsk)
+ACT: dict[str, type] = dict.fromkeys(("requeue", "exclude", "take_back", "start", "stop"), EffectAsk)
 
 ELSEWHERE = Plan(
     id="p1",

@@ -26,8 +26,9 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
+from adapters.ssh.address import Address
 from rerail.errors import Misconfigured
-from rerail.records import Mode
+from rerail.records import Drain, Mode
 from workers.settings.references import REFERENCE, expanded, variables
 
 DAY_S = 86_400.0
@@ -95,7 +96,17 @@ def _persistent(text: str) -> str:
     return text
 
 
+def _ssh_host(text: str) -> str:
+    try:
+        Address.parse(text)
+    except Misconfigured as error:
+        raise refusal(f"{text[:80]!r} is no address", "HOST, HOST:PORT or [IPV6]:PORT") from error
+    return text
+
+
 FilePath = Annotated[Path, AfterValidator(_beside_the_file)]
+SshHost = Annotated[str, AfterValidator(_ssh_host)]
+UserName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")]
 Text = Annotated[str, AfterValidator(_single)]
 WebAddress = Annotated[Text, AfterValidator(_in_place)]
 Variable = Annotated[str, AfterValidator(_variable)]
@@ -129,6 +140,49 @@ class LocalScheduler(Section):
     folder: FilePath
 
 
+class SshIdentity(Section):
+    """A user on the login nodes and what proves it: a key, with a certificate or without, or an agent."""
+
+    user: UserName
+    key: FilePath | None = None
+    certificate: FilePath | None = None
+    """By default KEY-cert.pub, where there is one."""
+    agent: bool = False
+    """The agent at SSH_AUTH_SOCK."""
+
+    @model_validator(mode="after")
+    def _one_proof(self) -> Self:
+        if (self.key is None) != self.agent:
+            raise refusal("it needs one proof of who it is", "either `key: FILE` or `agent: true`", "key")
+        return self
+
+
+class SshJump(SshIdentity):
+    """A host on the way."""
+
+    host: SshHost
+
+
+class Ssh(Section):
+    """The way to Slurm's commands over SSH. Who reads, who acts on jobs and who drains nodes are three identities, and the last
+    two can be left out."""
+
+    hosts: Annotated[tuple[SshHost, ...], Field(min_length=1, max_length=16)]
+    """Login nodes, HOST or HOST:PORT; the next one takes over when one is gone."""
+    known_hosts: FilePath
+    """Their keys, and the jump host's, in a file of rerail's own."""
+    jump: SshJump | None = None
+    gate: bool = True
+    """The keys are bound to rerail-gate in authorized_keys. Without it the login shell starts the commands."""
+    reader: SshIdentity
+    operator: SshIdentity | None = None
+    admin: SshIdentity | None = None
+    sessions: Annotated[int, Field(gt=2, le=100, strict=True)] = 8
+    """Commands at once over one connection; below sshd's MaxSessions, which is 10 by default."""
+    connect_s: ShortSeconds = 5.0
+    """For one host."""
+
+
 class SlurmScheduler(Section):
     """Slurm, driven by its own commands."""
 
@@ -138,6 +192,8 @@ class SlurmScheduler(Section):
     """slurm.conf, where it is not where the commands look for it."""
     deadline_s: ShortSeconds = 10.0
     """For each command; a slurmctld under load answers within seconds or not at all."""
+    ssh: Ssh | None = None
+    """None runs the commands on this host."""
 
 
 class WebhookChannel(Section):
@@ -268,6 +324,10 @@ class ClusterSettings(Section):
     """Path of a node's kernel log with {node} in it; see `kernel_log_template`."""
     approval: Approval = Approval()
     restart: Restart = Restart()
+    drain: Drain = Drain.NEVER
+    """ask: a plan may hold a drain of a node that is proved broken, and a person says in the approval whether it is done."""
+    comment: bool = False
+    """on: the verdict in one line stands in the job's comment, too, beside what its owner wrote there."""
     hang: Hang = Hang()
 
     @model_validator(mode="after")

@@ -58,6 +58,11 @@ class Job(Record):
     """The batch script with its arguments, as submitted."""
 
     @property
+    def led(self) -> bool:
+        """True for a component of a heterogeneous job beside its leader: it lives, dies and is restarted with the leader."""
+        return bool(self.het_job_id) and self.job_id != self.het_job_id
+
+    @property
     def completing(self) -> bool:
         """True while the processes of the attempt are still being cleaned up."""
         return "completing" in self.flags
