@@ -9,9 +9,9 @@ from pathlib import Path
 from rerail.cli import leave
 from rerail.errors import Misconfigured, RerailError
 from workers import audit, doctor
-from workers.assembly import scheduler
 from workers.roles import run
 from workers.settings import Settings, load
+from workers.way import way
 
 ROLES = {
     "up": (("control", "detect"), "all roles in one process: right for one cluster and up to some hundred jobs"),
@@ -64,14 +64,15 @@ def do(args: argparse.Namespace, settings: Settings) -> int:
     if args.verb == "audit":
         return audit.run(args, settings)
     if args.verb == "doctor":
-        schedulers = {name: scheduler(name, cluster) for name, cluster in settings.clusters.items()}
-        return doctor.run(settings, schedulers, as_json=args.json)
+        ways = {name: way(name, cluster) for name, cluster in settings.clusters.items()}
+        return doctor.run(settings, ways, as_json=args.json)
     roles, _ = ROLES[args.verb]
     return asyncio.run(run(settings, roles))
 
 
 def quiet(verbose: bool) -> None:
-    """Libraries speak up only when something is wrong."""
+    """Libraries speak up only when something is wrong; paramiko never, for it logs tracebacks of what we tell in a sentence."""
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
     if not verbose:
         for name in ("httpx", "temporalio.activity", "temporalio.workflow"):
             logging.getLogger(name).setLevel(logging.WARNING)

@@ -97,6 +97,9 @@ cluster. Slurm lets only an administrator write AdminComment."""
 FILES = "files"
 """The request that serves files instead of running a command; a reader's."""
 
+WHO = "roles"
+"""The request that tells what this key may do: so the doctor knows that the way is open, and changes nothing."""
+
 MOST_REQUEST = 65_536
 """Bytes; exclusions of thousands of nodes fit."""
 
@@ -166,6 +169,9 @@ def main(words: list[str] | None = None) -> int:
         return refuse(options, request, f"it cannot be read: {error}"[:200])
     if argv == (FILES,):
         return serve_files(options, request)
+    if argv == (WHO,):
+        print(" ".join(options.roles))
+        return 0
     asked = understood(argv)
     if asked is None:
         return refuse(options, request, "no row of the gate's table fits")

@@ -23,6 +23,7 @@ from workers.doctor.cluster import cluster
 from workers.doctor.finding import Finding, Level
 from workers.doctor.temporal import SEARCH_ATTRIBUTES, temporal
 from workers.settings import Settings, load
+from workers.way import Way
 
 
 class Scheduler:
@@ -101,7 +102,7 @@ def running(**other: object) -> Job:
 
 
 def looked_at(settings: Settings, scheduler: Scheduler) -> list[Finding]:
-    return list(cluster(settings, "alpha", scheduler, FileLogs()))
+    return list(cluster(settings, "alpha", Way(scheduler, FileLogs())))
 
 
 CLOCK = r"^cluster alpha: (clocks agree|its clock)"
@@ -243,7 +244,7 @@ def test_an_examination_that_breaks_is_a_finding_and_the_rest_goes_on(
         def nodes(self) -> tuple[Node, ...]:
             raise ZeroDivisionError("oh\x1b[2J")
 
-    assert run(settled(tmp_path, "temporal: {address: '127.0.0.1:1'}\n"), {"alpha": Broken()}) == 1
+    assert run(settled(tmp_path, "temporal: {address: '127.0.0.1:1'}\n"), {"alpha": Way(Broken(), FileLogs())}) == 1
     shown = capsys.readouterr().out
     assert "ZeroDivisionError" in shown
     assert "\x1b" not in shown
@@ -313,7 +314,7 @@ def test_missing_attributes_and_idle_queues_are_told_until_they_are_there(reache
 
 
 def test_the_whole_examination_as_json(reached: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(reached, {"alpha": Scheduler()}, as_json=True)
+    code = run(reached, {"alpha": Way(Scheduler(), FileLogs())}, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is (code == 0)
     assert all(set(one) == {"level", "what", "step"} for one in told["findings"])

@@ -1,16 +1,15 @@
 """One cluster: does its scheduler answer, do the clocks agree, can the logs of its jobs and nodes be read?"""
 
-import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from adapters.hosts.files import KernelLogFiles
 from rerail.errors import RerailError
-from rerail.ports import Logs, Scheduler
 from rerail.records import Job, JobState, NodeState, Reading
+from workers.doctor import slurm
 from workers.doctor.finding import Finding, fail, ok, warn
 from workers.settings import Settings
+from workers.way import Way
 
 CLOCK_WARN = timedelta(seconds=2)
 """Detection aims at two seconds; clocks further apart blur what came first."""
@@ -20,19 +19,21 @@ MOST_LOOKED_AT = 200
 MOST_NAMED = 3
 
 
-def cluster(settings: Settings, name: str, scheduler: Scheduler, logs: Logs) -> Iterator[Finding]:
+def cluster(settings: Settings, name: str, way: Way) -> Iterator[Finding]:
     """All about one cluster. A scheduler that does not answer ends it: nothing else can be known then."""
     began = time.monotonic()
     try:
-        reading = scheduler.read()
+        reading = way.scheduler.read()
     except RerailError as error:
         yield fail(f"cluster {name}: its scheduler does not answer", str(error))
         return
     took_s = time.monotonic() - began
     yield _answered(name, reading, took_s, settings.cluster(name).interval_s)
     yield _clocks(name, reading, datetime.now(UTC))
-    yield _job_logs(name, reading, logs)
-    yield from _nodes(settings, name, scheduler)
+    yield _job_logs(name, reading, way)
+    yield from _nodes(settings, name, way)
+    if way.runner:
+        yield from slurm.examine(name, way.runner, settings.cluster(name).interval_s)
 
 
 def _answered(name: str, reading: Reading, took_s: float, interval_s: float) -> Finding:
@@ -51,44 +52,44 @@ def _clocks(name: str, reading: Reading, now: datetime) -> Finding:
     return make(f"cluster {name}: its clock and ours are {apart.total_seconds():.0f} s apart", "let both follow one NTP server")
 
 
-def _job_logs(name: str, reading: Reading, logs: Logs) -> Finding:
+def _job_logs(name: str, reading: Reading, way: Way) -> Finding:
     running = [job for job in reading.jobs if job.state is JobState.RUNNING][:MOST_LOOKED_AT]
-    bad = [trouble for job in running if (trouble := _log_trouble(job, logs))]
+    bad = [trouble for job in running if (trouble := _log_trouble(job, way))]
     if not bad:
         return ok(f"cluster {name}: logs of its {len(running)} running jobs can be read")
     return warn(
         f"cluster {name}: {len(bad)} of {len(running)} running jobs have no log here: {'; '.join(bad[:MOST_NAMED])}",
-        "mount the folder of the logs on this machine, readable for this user",
+        "let the user that reads them read them, or mount their folder where they are looked for",
     )
 
 
-def _log_trouble(job: Job, logs: Logs) -> str:
+def _log_trouble(job: Job, way: Way) -> str:
     if not job.output:
         return f"job {job.job_id} tells no path"
     try:
-        logs.read(job.output, 0, 1)
+        with way.opener(job.output) as file:
+            return "" if file else f"job {job.job_id}: {job.output[:200]!r} is not there"
     except RerailError as error:
         return f"job {job.job_id}: {error}"
-    return "" if os.path.exists(job.output) else f"job {job.job_id}: {job.output[:200]!r} is not there"
 
 
-def _nodes(settings: Settings, name: str, scheduler: Scheduler) -> Iterator[Finding]:
+def _nodes(settings: Settings, name: str, way: Way) -> Iterator[Finding]:
     try:
-        nodes = scheduler.nodes()
+        nodes = way.scheduler.nodes()
     except RerailError as error:
         yield fail(f"cluster {name}: its nodes cannot be listed", str(error))
         return
     up = sum(node.state is NodeState.UP for node in nodes)
     what = f"cluster {name}: {up} of {len(nodes)} nodes are up"
     yield ok(what) if up else warn(what, "no job can be restarted before a node is up")
-    yield _kernel_logs(settings, name, [node.name for node in nodes][:MOST_LOOKED_AT])
+    yield _kernel_logs(settings, name, way, [node.name for node in nodes][:MOST_LOOKED_AT])
 
 
-def _kernel_logs(settings: Settings, name: str, nodes: list[str]) -> Finding:
+def _kernel_logs(settings: Settings, name: str, way: Way, nodes: list[str]) -> Finding:
     template = settings.kernel_log_template(name)
     if template is None:
         return warn(f"cluster {name}: no kernel logs", "set kernel_log: without it a broken node is hardly ever recognised")
-    hosts = KernelLogFiles(template)
+    hosts = way.hosts(template)
     try:
         found = sum(hosts.kernel_log(node, datetime.now(UTC), 1) is not None for node in nodes)
     except RerailError as error:

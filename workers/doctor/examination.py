@@ -6,14 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from adapters.logs.files import FileLogs
 from rerail.errors import Misconfigured, RerailError
-from rerail.ports import Logs, Scheduler
 from workers.doctor import machine
 from workers.doctor.cluster import cluster
 from workers.doctor.finding import Finding, Level, fail, ok, warn
 from workers.doctor.temporal import temporal
 from workers.settings import Settings
+from workers.way import Way
 
 PARTS: tuple[tuple[str, Callable[[Settings], Iterator[Finding]]], ...] = (
     ("Python", machine.python),
@@ -32,18 +31,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(
     settings: Settings | Misconfigured,
-    schedulers: Mapping[str, Scheduler] | None = None,
+    ways: Mapping[str, Way] | None = None,
     *,
     as_json: bool = False,
-    logs: Logs | None = None,
 ) -> int:
     """Prints the findings; 1 when one of them is `fail`, else 0.
 
-    Settings that could not be loaded are given as the error, and then are the only finding. `schedulers` are those that
-    assembly has built, by cluster.
+    Settings that could not be loaded are given as the error, and then are the only finding. `ways` tells how
+    each cluster is reached.
     """
     findings = []
-    for finding in examine(settings, schedulers or {}, logs or FileLogs()):
+    for finding in examine(settings, ways or {}):
         findings.append(finding)
         if not as_json:
             print(finding, flush=True)
@@ -55,7 +53,7 @@ def run(
     return 0 if healthy else 1
 
 
-def examine(settings: Settings | Misconfigured, schedulers: Mapping[str, Scheduler], logs: Logs) -> Iterator[Finding]:
+def examine(settings: Settings | Misconfigured, ways: Mapping[str, Way]) -> Iterator[Finding]:
     """All findings, as they come."""
     if isinstance(settings, Misconfigured):
         yield fail("settings cannot be read", str(settings))
@@ -64,11 +62,11 @@ def examine(settings: Settings | Misconfigured, schedulers: Mapping[str, Schedul
     for name, part in PARTS:
         yield from _guarded(name, part, settings)
     for name in settings.clusters:
-        scheduler = schedulers.get(name)
-        if scheduler is None:
-            yield warn(f"cluster {name}: not looked at", "no scheduler was given for it")
+        way = ways.get(name)
+        if way is None:
+            yield warn(f"cluster {name}: not looked at", "no way to it was given")
         else:
-            yield from _guarded(f"cluster {name}", partial(cluster, name=name, scheduler=scheduler, logs=logs), settings)
+            yield from _guarded(f"cluster {name}", partial(cluster, name=name, way=way), settings)
 
 
 def _guarded(name: str, part: Callable[[Settings], Iterator[Finding]], settings: Settings) -> Iterator[Finding]:

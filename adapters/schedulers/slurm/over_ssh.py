@@ -38,6 +38,18 @@ class OverSsh:
         """Those whose identity is set up."""
         return frozenset(RIGHTS[role] for role in self._ways)
 
+    def users(self) -> dict[str, str]:
+        """Who each role is on the login nodes."""
+        return {role: way.identity.user for role, way in self._ways.items()}
+
+    def probe(self, role: str, deadline_s: float) -> None:
+        """Misconfigured or Transient unless the role's key opens the way; nothing else happens."""
+        way = self._ways[role]
+        ended = run(way, gate.WHO if self._gated else "true", deadline_s)
+        roles = self._gate_said(ended, way).stdout.decode("utf-8", "replace").split() if self._gated else [role]
+        if ended.status or role not in roles:
+            raise Misconfigured(f"the key of {way.identity.user} is not bound to `rerail-gate --role {role}` in authorized_keys")
+
     def run(self, argv: Sequence[str], deadline_s: float) -> Ran:
         """As the port says."""
         asked = gate.understood(tuple(argv))

@@ -1,5 +1,6 @@
 """Commands over a real sshd: what they said comes back whole, or it is said that nobody knows."""
 
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +9,11 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from adapters.ssh import command
 from adapters.ssh.command import Ended, run
 from adapters.ssh.connection import Connection
 from adapters.ssh.deadline import Deadline
+from adapters.ssh.hostkeys import HostKeys
 from adapters.ssh.link import Jump
 from rerail.errors import Misconfigured, OutcomeUnknown, Transient
 from tests import sshd
@@ -113,8 +116,6 @@ def test_a_command_frozen_between_its_channel_and_its_start_does_not_wait_for_ev
     way = host.connection()
     with way.session(Deadline.after(10)) as session:
         host.freeze()
-        from adapters.ssh import command
-
         with pytest.raises(TimeoutError):
             command._start(session, "true", Deadline.after(1))
     host.thaw()
@@ -148,7 +149,7 @@ def test_the_next_login_node_takes_over(login: sshd.Start, tmp_path: Path) -> No
     both = tmp_path / "both"
     both.write_text((one.folder / "known_hosts").read_text() + (two.folder / "known_hosts").read_text())
     (two.folder / "authorized" / two.user).write_text((one.folder / "user.pub").read_text())
-    way = one.connection(hosts=[one.address, two.address], keys=sshd.HostKeys(both), connect_s=2.0)
+    way = one.connection(hosts=[one.address, two.address], keys=HostKeys(both), connect_s=2.0)
     where = "echo $SSH_CONNECTION"
     assert run(way, where, 10).stdout.split()[-1] == b"%d" % one.port
     one.stop()
@@ -180,7 +181,7 @@ def test_a_jump_host_is_passed_and_its_key_checked_too(login: sshd.Start, tmp_pa
     both = tmp_path / "both"
     both.write_text((bastion.folder / "known_hosts").read_text() + (inside.folder / "known_hosts").read_text())
     jump = Jump(bastion.address, bastion.identity)
-    way = inside.connection(keys=sshd.HostKeys(both), jump=jump)
+    way = inside.connection(keys=HostKeys(both), jump=jump)
     assert run(way, "echo $SSH_CONNECTION", 10).stdout.split()[-1] == b"%d" % inside.port
     assert any("Accepted" in line for line in log(bastion))
     stranger = inside.connection(keys=inside.keys, jump=jump)
@@ -217,8 +218,7 @@ def test_each_packet_goes_out_at_once(login: sshd.Start) -> None:
     with way.session(Deadline.after(10)) as session:
         transport = session.channel.get_transport()
         assert isinstance(transport, paramiko.Transport)
-        import socket
-
+        assert isinstance(transport.sock, socket.socket)
         assert transport.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
