@@ -91,6 +91,19 @@ def test_a_kernel_line_from_before_the_attempt_convicts_nobody(diagnosed: Diagno
     assert (verdict.fault, verdict.culprit_nodes) == (FaultClass.UNKNOWN, ())
 
 
+def test_a_kernel_line_that_the_job_went_on_after_yields_to_the_exception(diagnosed: Diagnosed) -> None:
+    """The node told of it four minutes before the last step; what raised then is the program."""
+    log = STEPS.replace(" 10:00:", " 10:04:") + raised(6, "KeyError: 'lr'")
+    verdict = diagnosed(log, scheduled(ended_at="2026-12-01T10:04:21"), {"n1": XID_79})
+    assert (verdict.fault, verdict.culprit_nodes, verdict.culprit_ranks) == (FaultClass.APPLICATION, (), (6,))
+
+
+def test_a_node_that_tells_the_same_minutes_later_was_dragged_along(diagnosed: Diagnosed) -> None:
+    later = XID_79.replace("T10:00:19", "T10:08:00")
+    verdict = diagnosed(scheduler=scheduled(ended_at="2026-12-01T10:09:00"), kernel={"n3": XID_79, "n4": later})
+    assert verdict.culprit_nodes == ("n3",)
+
+
 def test_a_stopped_rank_is_a_hang_and_named(diagnosed: Diagnosed) -> None:
     processes = [process(rank, state="T" if rank == 4 else "S") for rank in range(8)]
     verdict = diagnosed(scheduler=RUNNING, processes=processes, hint=Kind.HANG)

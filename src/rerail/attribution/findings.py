@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TypeVar
 
 from rerail import signatures
@@ -14,6 +14,7 @@ from rerail.case import Case
 from rerail.readers import lines
 from rerail.readers.joblog import Failure, Sighting
 from rerail.readers.kernel import KernelLine
+from rerail.readers.scheduler import Scheduled
 from rerail.readers.tracebacks import Traceback
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Rank, Role
 from rerail.signatures import Scope, Signature
@@ -77,6 +78,12 @@ BEFORE_START = timedelta(minutes=2)
 
 NEAR = timedelta(minutes=30)
 """A kernel line this long before the failure can still be its cause; one of hours before did not stop the job then."""
+
+CLOCKS = timedelta(minutes=2)
+"""How far clocks of nodes, and what buffers hold back, may be apart."""
+
+GAPS = 5
+"""Usual steps that a job may still make after its node said that something broke."""
 
 
 def gather(case: Case, places: Places, course: Course) -> list[Finding]:
@@ -157,6 +164,8 @@ _STATES: dict[Ending, tuple[str, str, Scope, Advice]] = {
     Ending.NODE_FAIL: ("node_failure", "The scheduler says that a node failed, and not which.", Scope.JOB, Advice.RESTART),
     Ending.HELD: ("launch_failure", "The scheduler could not launch the job and holds it.", Scope.JOB, Advice.RESTART),
 }
+_NOT_STARTED = (126, 127)
+"""What a shell says of a program that can't be run or isn't there."""
 _OOM_SIGNAL = 125
 """Slurm's dummy signal for a memory kill, in the signal half of its exit code."""
 
@@ -165,6 +174,8 @@ def _from_state(case: Case, course: Course) -> list[Finding]:
     """What the job's state alone tells, where nothing tells more."""
     scheduled = case.scheduler
     ending = Ending.OUT_OF_MEMORY if scheduled and scheduled.exit_signal == _OOM_SIGNAL else course.ending
+    if scheduled is not None and scheduled.exit_code in _NOT_STARTED and not course.points:
+        return [_not_started(scheduled)]
     if scheduled is None or ending not in _STATES:
         return []
     cause, why, scope, advice = _STATES[ending]
@@ -177,6 +188,22 @@ def _from_state(case: Case, course: Course) -> list[Finding]:
     ]
 
 
+def _not_started(scheduled: Scheduled) -> Finding:
+    why = f"Exit code {scheduled.exit_code}: the program could not be run or was not found."
+    evidence = (Excerpt(source="scheduler.json", text=f"exit code {scheduled.exit_code}"),)
+    return Finding(
+        Level.STATE,
+        "program_not_found",
+        FaultClass.APPLICATION,
+        Kind.CRASH,
+        Scope.JOB,
+        Advice.STOP,
+        why,
+        at=scheduled.ended_at,
+        evidence=evidence,
+    )
+
+
 def _word(state: str) -> str:
     return lines.excerpt(state, 60).lower()
 
@@ -184,14 +211,23 @@ def _word(state: str) -> str:
 # --- kernel logs ---------------------------------------------------------------------------------------------------------------
 
 
+class When(StrEnum):
+    """Where a kernel line stands against the failure."""
+
+    AT = "at"
+    ASIDE = "aside"
+    """So long before it that the job went on afterwards, or so long after it that it may be its consequence."""
+    FAR = "far"
+
+
 def _from_kernels(case: Case, places: Places, course: Course) -> list[Finding]:
     """One finding for each cause, over the nodes whose kernel tells it near the failure."""
-    groups: dict[tuple[str, bool], list[tuple[str, KernelLine]]] = {}
+    groups: dict[tuple[str, When], list[tuple[str, KernelLine]]] = {}
     for node, log in case.kernel.items():
         for line in log.known:
             if _belongs(case, line):
-                groups.setdefault((line.row.id, _is_near(course, line)), []).append((places.known(node) or node, line))
-    return [_kernel_finding(seen, near) for (_, near), seen in groups.items()]
+                groups.setdefault((line.row.id, _when(course, line)), []).append((places.known(node) or node, line))
+    return [_kernel_finding(seen, when) for (_, when), seen in groups.items()]
 
 
 def _belongs(case: Case, line: KernelLine) -> bool:
@@ -203,15 +239,21 @@ def _belongs(case: Case, line: KernelLine) -> bool:
     return (started is None or line.at >= started - BEFORE_START) and (ended is None or line.at <= ended + NEAR)
 
 
-def _is_near(course: Course, line: KernelLine) -> bool:
+def _when(course: Course, line: KernelLine) -> When:
     failed = course.failed_at
-    if failed is None or line.at is None:
-        return True
-    return line.at >= failed - NEAR - timedelta(seconds=course.gap_s or 0)
+    if failed is None or line.at is None or line.row.kind is Kind.STRAGGLER:
+        return When.AT
+    slack = max(CLOCKS, timedelta(seconds=GAPS * (course.gap_s or 0)))
+    if line.at < failed - NEAR - slack:
+        return When.FAR
+    survived = course.last_at is not None and line.at < failed - slack
+    after = course.trouble_at is not None and line.at > course.trouble_at + CLOCKS
+    return When.ASIDE if survived or after else When.AT
 
 
-def _kernel_finding(seen: list[tuple[str, KernelLine]], near: bool) -> Finding:
+def _kernel_finding(seen: list[tuple[str, KernelLine]], when: When) -> Finding:
     row = seen[0][1].row
+    seen = _first_ones(seen)
     nodes = tuple(dict.fromkeys(node for node, _ in seen))
     times = [line.at for _, line in seen if line.at is not None]
     evidence = tuple(
@@ -226,9 +268,20 @@ def _kernel_finding(seen: list[tuple[str, KernelLine]], near: bool) -> Finding:
         )
         for node, line in seen[:MOST_EVIDENCE]
     )
-    level = Level.KERNEL if near and row.role is Role.ROOT else Level.ECHO
+    level = Level.KERNEL if when is not When.FAR and row.role is Role.ROOT else Level.ECHO
     finding = _by_row(row, level, Whom((), nodes), evidence, min(times, default=None), None)
-    return replace(finding, death=False, text=lines.excerpt(seen[0][1].text))
+    tags = frozenset({"aside"} if when is When.ASIDE else ())
+    return replace(finding, death=False, text=lines.excerpt(seen[0][1].text), tags=tags)
+
+
+def _first_ones(seen: list[tuple[str, KernelLine]]) -> list[tuple[str, KernelLine]]:
+    """In order of time, without nodes that tell the same clearly later: they were dragged along."""
+    if any(line.at is None for _, line in seen):
+        return seen
+    ordered = sorted(seen, key=lambda item: item[1].at or datetime.min)  # noqa: DTZ901
+    first = ordered[0][1].at or datetime.min  # noqa: DTZ901
+    early = {node for node, line in ordered if line.at is not None and line.at <= first + CLOCKS}
+    return [item for item in ordered if item[0] in early]
 
 
 def _by_row(  # noqa: PLR0917
@@ -442,8 +495,9 @@ def _from_failures(case: Case, places: Places, course: Course) -> list[Finding]:
 
 
 def _later(one: Failure, first: Failure) -> bool:
-    """True for one that clearly came after the first."""
-    return one.at is not None and first.at is not None and (one.at - first.at).total_seconds() > 1
+    """True for one that clearly came after the first. Launchers kill what is left over, so kills count within a second only."""
+    together = 1 if first.exit_code in (-9, 137) else 60
+    return one.at is not None and first.at is not None and (one.at - first.at).total_seconds() > together
 
 
 def _first(failures: list[Failure]) -> Failure:
@@ -461,7 +515,8 @@ def _exit_finding(case: Case, places: Places, first: Failure, failures: list[Fai
     said = f"was killed by signal {signal}" if signal else f"exited with code {code}"
     who = f"Rank {', '.join(map(str, ranks[:4]))}" if ranks else "A process"
     why = f"{who} {said}; nothing in the inputs tells why."
-    advice = Advice.RESTART if fault is FaultClass.UNKNOWN else Advice.STOP
+    one_of_many = signal > 0 and len(ranks) == 1  # a broken device is within reach until it comes back elsewhere
+    advice = Advice.RESTART if fault is FaultClass.UNKNOWN or one_of_many else Advice.STOP
     whom = Whom(ranks, tuple(filter(None, (places.known(first.host),))))
     text = f"{who.lower()} on {first.host or 'an unnamed host'}: exit code {first.exit_code} {first.said}"
     evidence = (_excerpt(case, first.line, text, Role.ROOT, whom, "", first.at),)

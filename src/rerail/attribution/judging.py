@@ -305,7 +305,11 @@ def unexplained(matter: Matter) -> Verdict:
 def _everywhere(matter: Matter, echoes: list[Finding]) -> bool:
     """True when all ranks or all nodes, several, tell of the same trouble."""
     world, nodes = len(matter.case.rank_nodes), len(matter.places.nodes)
-    return any(len(one.ranks) >= 0.9 * world > 1 or (nodes > 1 and len(one.nodes) >= nodes) for one in echoes)
+    many = max(4, 2 * nodes)  # where nobody can be told apart, so many voices are everybody
+    return any(
+        len(one.ranks) >= 0.9 * world > 1 or (nodes > 1 and len(one.nodes) >= nodes) or (not one.ranks and len(one.lines) >= many)
+        for one in echoes
+    )
 
 
 def _never_started(matter: Matter) -> Verdict:

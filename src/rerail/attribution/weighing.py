@@ -56,6 +56,7 @@ _LOST = (Ending.NODE_FAIL, Ending.REQUEUED, Ending.HELD)
 TRUST: tuple[tuple[int, Callable[[Finding, Course], bool]], ...] = (
     (12, lambda one, _: one.kind is Kind.STRAGGLER and one.level is Level.KERNEL),  # slowness ends no job
     (10, lambda one, _: one.kind is Kind.STRAGGLER),
+    (38, lambda one, _: "aside" in one.tags),  # the job went on after it, or it came after the job's end
     (70, lambda one, _: one.level is Level.KERNEL and _blames_node(one)),  # the node itself says so: refines "node failed", too
     (45, lambda one, _: one.level is Level.KERNEL and one.fault is FaultClass.SYSTEM),
     (30, lambda one, _: one.level is Level.KERNEL),  # the driver's echo of what a program did
