@@ -19,6 +19,7 @@ from rerail.readers.progress import Phase
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
 
 MOST_EVIDENCE = 8
+LOG = "job.log"
 
 
 class Matter(NamedTuple):
@@ -382,17 +383,23 @@ def _evidence(matter: Matter, one: Finding | None) -> tuple[Excerpt, ...]:
     for other in agreeing[:2]:
         told += other.evidence[:1]
     echoes = [other for other in matter.findings if other.role is Role.CASCADE and other.line is not None]
-    for echo in sorted(echoes, key=lambda other: other.line or 0)[:2]:
+    telling = [echo for echo in echoes if not echo.text.lstrip().startswith("Traceback") and ": Traceback" not in echo.text[:60]]
+    for echo in sorted(telling or echoes, key=lambda other: other.line or 0)[:2]:
         told += [excerpt.model_copy(update={"role": Role.CASCADE}) for excerpt in echo.evidence[:1]]
     return _in_order(told[:MOST_EVIDENCE])
 
 
 def _in_order(told: list[Excerpt]) -> tuple[Excerpt, ...]:
-    """By time when all tell one."""
+    """By time when all tell one; else the log by its lines, with what other sources tell behind the last progress."""
     times = [excerpt.at for excerpt in told if excerpt.at is not None]
-    if len(times) < len(told):
-        return tuple(told)
-    return tuple(excerpt for _, _, excerpt in sorted(zip(times, range(len(told)), told, strict=True), key=lambda item: item[:2]))
+    if len(times) == len(told):
+        return tuple(
+            excerpt for _, _, excerpt in sorted(zip(times, range(len(told)), told, strict=True), key=lambda item: item[:2])
+        )
+    log = sorted((excerpt for excerpt in told if excerpt.source == LOG), key=lambda excerpt: excerpt.line or 0)
+    others = [excerpt for excerpt in told if excerpt.source != LOG]
+    progress = [excerpt for excerpt in log if excerpt.role is Role.NOISE]
+    return (*progress, *others, *(excerpt for excerpt in log if excerpt.role is not Role.NOISE))
 
 
 def _last_progress(matter: Matter) -> tuple[Excerpt, ...]:
