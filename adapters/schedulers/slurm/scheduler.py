@@ -4,8 +4,9 @@ Look, then act: before an effect the job is read, so that never a whole array is
 """
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from adapters.schedulers.slurm import answers, arrays, fleet, hetjobs, ids, reading, shapes, site, table
 from adapters.schedulers.slurm.accounting import Accounting
@@ -25,6 +26,15 @@ SETTLE_S = 2
 """A job that starts in the second in which its last attempt ended is killed: "Job credential revoked" (22.05, 3 of 12)."""
 
 MIN_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*([0-9]+)", re.MULTILINE)
+CONFIG_AT = re.compile(r"^Configuration data as of ([0-9]+)$", re.MULTILINE)
+"""slurmctld's own clock when it was asked."""
+
+CONFIG_FRESH_S = 600.0
+"""How long an answer of `scontrol show config` is used: a site changes it by hand, and clocks drift slowly."""
+
+APART_S = 2.0
+"""Clocks nearer to each other than this agree: one tells whole seconds, and the question takes its time."""
+
 NO_ACCOUNTING = re.compile(r"^AccountingStorageType\s*=\s*(?:accounting_storage/none|\(null\))", re.MULTILINE)
 
 LISTED = ("squeue", "--all", "--states=all")
@@ -57,6 +67,9 @@ class SlurmScheduler:
         self._effect_deadline_s = effect_deadline_s
         self._clock = clock
         self._config: str | None = None
+        self._config_at = float("-inf")
+        self._ahead = timedelta(0)
+        """How far slurmctld's clock is ahead of ours."""
         self._no_drains: str | None = None
         self._prints_table = True
         self._seen: dict[int, tuple[table.Row, Job]] = {}
@@ -71,8 +84,8 @@ class SlurmScheduler:
 
     def read(self) -> Reading:
         """As the port says."""
-        read_at = self._clock()
-        return Reading(cluster=self.cluster, read_at=read_at, jobs=tuple(self._jobs().values()))
+        read_at, jobs = self._clock(), tuple(self._jobs().values())
+        return Reading(cluster=self.cluster, read_at=read_at + self._ahead, jobs=jobs)
 
     def job(self, job_id: str) -> Job:
         """As the port says; an id of Slurm's own for a task or a component finds it too."""
@@ -268,13 +281,18 @@ class SlurmScheduler:
         return (int(found[1]) if found else 0) or None
 
     def _configuration(self) -> str | None:
-        """`scontrol show config`, asked once; None while it can't be had."""
-        if self._config is None:
-            try:
-                self._config = self._asked(["scontrol", "show", "config"]).decode("utf-8", "replace")
-            except Transient:
-                return None
-            self._seen = {}  # what was read without it
+        """`scontrol show config`, asked now and then; None while it could never be had."""
+        if time.monotonic() - self._config_at < CONFIG_FRESH_S:
+            return self._config
+        try:
+            asked_at = self._clock()
+            found = self._asked(["scontrol", "show", "config"]).decode("utf-8", "replace")
+        except Transient:
+            return self._config
+        if MIN_JOB_AGE.findall(found) != MIN_JOB_AGE.findall(self._config or ""):
+            self._seen = {}  # what was read by the old one
+        self._config, self._config_at = found, time.monotonic()
+        self._ahead = apart(CONFIG_AT.search(found), asked_at)
         return self._config
 
     def _asked(self, argv: list[str]) -> bytes:
@@ -310,6 +328,14 @@ class SlurmScheduler:
             return
         if ran.rc or (failed and failed in said):
             raise answers.error_of(argv[0], ran.rc, said)
+
+
+def apart(told: re.Match[str] | None, asked_at: datetime) -> timedelta:
+    """How far the clock that told is ahead of the one that asked; nothing when they agree, or it told nothing."""
+    if told is None:
+        return timedelta(0)
+    ahead = datetime.fromtimestamp(int(told[1]), UTC) - asked_at
+    return ahead if abs(ahead) > timedelta(seconds=APART_S) else timedelta(0)
 
 
 def chosen(jobs: Mapping[int, Job], wanted: str) -> int | None:

@@ -73,4 +73,5 @@ class Reading(Record):
 
     cluster: str
     read_at: datetime
+    """By the scheduler's clock where that can be told, as the jobs' times are: ours may be off."""
     jobs: tuple[Job, ...] = ()
