@@ -94,7 +94,7 @@ async def connect_by(settings: Settings) -> Client:
         address=None if os.environ.get("TEMPORAL_ADDRESS") else said.address,
         namespace=None if os.environ.get("TEMPORAL_NAMESPACE") else said.namespace,
         profile=None if os.environ.get("TEMPORAL_PROFILE") else said.profile,
-        identity=f"rerail-worker {os.getpid()}@{socket.gethostname()}",
+        identity=f"{os.getpid()}@{socket.gethostname()}",  # short: most events of a history carry it
     )
 
 
