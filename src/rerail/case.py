@@ -55,16 +55,16 @@ class Case:
     """What was not there or could not be read, one sentence each."""
 
 
-def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL) -> Case:
+def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL, steps: str = "") -> Case:
     """Read a case folder, or a bare log. Regular files only: a pipe or a device is said to be left out, never waited for.
 
-    Raises Misconfigured when there is nothing to read at that path.
+    `steps` is a site's own pattern of progress lines; see `progress.mark`. Raises Misconfigured when there is nothing to read.
     """
     path = Path(folder)
     if not path.exists():
         raise Misconfigured(f"{path} does not exist; give a case folder or a log file")
     if not path.is_dir():
-        log, unread = _log(path, rows, None)
+        log, unread = _log(path, rows, None, steps)
         return Case(
             str(path),
             log,
@@ -75,7 +75,7 @@ def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL) 
     said = _json(path / "scheduler.json", missing)
     scheduled = scheduler.read(said) if said is not None else None
     started = scheduled.started_at if scheduled else None
-    log, unread = _log(path / "job.log", rows, started.year if started else None)
+    log, unread = _log(path / "job.log", rows, started.year if started else None, steps)
     missing += unread
     if scheduled is None:
         missing.append("no scheduler's record")
@@ -105,13 +105,13 @@ def _regular(path: Path) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _log(path: Path, rows: tuple[Signature, ...], year: int | None) -> tuple[JobLog, list[str]]:
+def _log(path: Path, rows: tuple[Signature, ...], year: int | None, steps: str) -> tuple[JobLog, list[str]]:
     size = _regular(path)
     if size is None:
         return JobLog(), [f"{path.name}: not there, or no regular file"]
     try:
         with path.open("rb") as stream:
-            log = joblog.read(stream, size, rows, year)
+            log = joblog.read(stream, size, rows, year, steps)
     except OSError as error:
         return JobLog(), [f"{path.name}: could not be read ({error.strerror})"]
     return log, list(log.notes)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rerail.errors import Misconfigured
 from rerail.readers import progress
 from rerail.readers.progress import Phase
 
@@ -97,6 +98,22 @@ def test_a_summary_tells_where_it_resumed_how_far_it_came_and_its_losses() -> No
     assert (story.resumed_step, story.highest_step, story.checkpoints) == (20, 31, (30,))
     assert story.losses[20] == 3.0
     assert math.isnan(story.losses[31])
+
+
+OWN = r"sweep (?P<step>\d+) of (?P<total>\d+)"
+
+
+def test_a_site_reads_its_own_loop() -> None:
+    mark = progress.mark(b"[rank 3] sweep 12 of 60: energy -4.1, loss=2.5", OWN)
+    assert mark is not None
+    assert (mark.reader, mark.step, mark.loss, mark.rank) == (progress.SITE, 12, 2.5, 3)
+    assert progress.summary(b"sweep 12 of 60\nstep=900\nsweep 13 of 60\n", OWN).highest_step == 13
+
+
+@pytest.mark.parametrize("pattern", ["sweep (", r"sweep (\d+)", r"(?P<step>\d+)" + "x" * 400, r"(?P<step>\d+)(?=x)"])
+def test_a_sites_bad_pattern_is_refused_with_a_sentence(pattern: str) -> None:
+    with pytest.raises(Misconfigured, match="progress pattern"):
+        progress.mark(b"step=1", pattern)
 
 
 @given(st.binary(max_size=3000))

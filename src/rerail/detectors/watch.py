@@ -17,9 +17,12 @@ RANKS_APART = 3
 """Ranks of one job print their steps in any order, at most this far apart; a counter that falls further has begun anew."""
 
 
-def begin(now: datetime, floor_s: float | None = None) -> Watched:
-    """The watch of a new attempt. `floor_s`: silence shorter than this is never a hang while it steps; None for the default."""
-    return Watched(began_at=now, read_at=now, clock_at=now, phase_at=now, floor_s=floor_s)
+def begin(now: datetime, floor_s: float | None = None, steps: str = "") -> Watched:
+    """The watch of a new attempt. `floor_s`: silence shorter than this is never a hang while it steps; None for the default.
+
+    `steps` is a site's own pattern of progress lines; see `progress.mark`.
+    """
+    return Watched(began_at=now, read_at=now, clock_at=now, phase_at=now, floor_s=floor_s, steps=steps)
 
 
 def was_blind(watched: Watched, now: datetime) -> Watched:
@@ -72,13 +75,13 @@ _MORE_THAN_A_STEP = re.compile(rb"heckpoint|ckpt|napshot|rror|xcept|illed|ailed|
 def _line(watched: Watched, line: bytes, now: datetime, works: dict[int, dict[int, float]]) -> tuple[Watched, Mark | None]:
     """Take in one line; a mark when it is progress. `works` gathers what ranks say of their own work, by step."""
     said = lines.plain(line)
-    step = progress.step_by(watched.reader, said) if watched.reader else None
+    step = progress.step_by(watched.reader, said, watched.steps) if watched.reader else None
     if step is not None and watched.prints_work:
         _work(works, step, said)
     same = step is not None and watched.position is not None and watched.position - RANKS_APART <= step <= watched.position
     if same and not _MORE_THAN_A_STEP.search(said):
         return watched, None  # another rank's line of the same step
-    mark = progress.mark(line)
+    mark = progress.mark(line, watched.steps)
     if mark is not None:
         if step is None and mark.step is not None:
             _work(works, mark.step, said)

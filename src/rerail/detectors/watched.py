@@ -22,6 +22,8 @@ class Watched(Record):
     """When the watch of this attempt began."""
     floor_s: float | None = None
     """A site's own floor of the step phase, in seconds; None for the default."""
+    steps: str = ""
+    """A site's own pattern of progress lines."""
     read_at: datetime
     """Last time that lines or the scheduler could be read."""
     clock_at: datetime

@@ -140,9 +140,14 @@ _NCCL_RANK = re.compile(
 )
 
 
-def read(stream: BinaryIO, size: int, rows: Sequence[Signature] = signatures.ALL, year: int | None = None) -> JobLog:
-    """Read a log of `size` bytes from a binary stream; what it grows by meanwhile is not looked at."""
-    reading = _Reading(tuple(rows), year, walk_all=size <= WALK_ALL)
+def read(
+    stream: BinaryIO, size: int, rows: Sequence[Signature] = signatures.ALL, year: int | None = None, steps: str = ""
+) -> JobLog:
+    """Read a log of `size` bytes from a binary stream; what it grows by meanwhile is not looked at.
+
+    `steps` is a site's own pattern of progress lines; see `progress.mark`.
+    """
+    reading = _Reading(tuple(rows), year, steps, walk_all=size <= WALK_ALL)
     seen = 0
     for block in blocks.read(stream, min(size, MOST_BYTES)):
         reading.date(block)
@@ -159,12 +164,13 @@ def read(stream: BinaryIO, size: int, rows: Sequence[Signature] = signatures.ALL
 class _Reading:
     """The state of one reading."""
 
-    def __init__(self, rows: tuple[Signature, ...], year: int | None, walk_all: bool) -> None:
+    def __init__(self, rows: tuple[Signature, ...], year: int | None, steps: str, *, walk_all: bool) -> None:
         self.log = JobLog()
         self.cut = False
         self._rows = rows
         self._index = {row.id: row for row in rows}
         self._year = year
+        self._steps = steps
         self._walk_all = walk_all
         self._walked = 0
         self._kept: dict[tuple[str, str], int] = {}
@@ -261,7 +267,7 @@ class _Reading:
         """Look at one line: progress, times, tracebacks, failure blocks, who runs where."""
         if not raw or raw.isspace():
             return
-        mark = progress.mark(raw)
+        mark = progress.mark(raw, self._steps)
         if mark is not None:
             self._marked(number, mark)
             return

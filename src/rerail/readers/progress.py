@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, NamedTuple
 
 import re2
 
+from rerail.errors import Misconfigured
 from rerail.readers import lines, prefixes
 from rerail.records import Record
 
@@ -108,7 +110,7 @@ def _quick(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
 
 
-_RANKED = {reader.name: place for place, reader in enumerate(READERS)}
+_RANKED = {"site": -1, **{reader.name: place for place, reader in enumerate(READERS)}}
 _COMPILED: dict[str, re.Pattern[bytes]] = {reader.name: _quick(reader.pattern) for reader in READERS}
 _WORTH_A_LOOK = _compiled(r"(?i)(?:step|iter(?:ation)?|epoch|batch)[\"']?[\s=:#\[(]*\d|\d%\|")
 
@@ -216,9 +218,35 @@ class Story(Record):
     """Loss by step, of the lowest rank that printed it; the newest MOST_LOSSES. NaN and infinity are kept."""
 
 
-def mark(line: bytes) -> Mark | None:
-    """What one line (without its newline) tells of progress; None for most lines. Of an overwritten bar, its last state."""
+SITE = "site"
+"""The name of a site's own reader: it is believed before all others."""
+
+LONGEST_PATTERN = 300
+
+
+@cache
+def _of_site(pattern: str) -> Any:
+    """A site's own pattern, in RE2's syntax so that no log can make it slow. Raises Misconfigured with a sentence."""
+    try:
+        made = _compiled(pattern) if len(pattern) <= LONGEST_PATTERN else None
+    except re2.error as error:
+        raise Misconfigured(f"progress pattern refused: {str(error)[:120]}") from error
+    if made is None or b"step" not in {bytes(name) for name in made.groupindex}:
+        raise Misconfigured(
+            f"a progress pattern has a group named step, (?P<step>\\d+), and at most {LONGEST_PATTERN} characters"
+        )
+    return made
+
+
+def mark(line: bytes, site: str = "") -> Mark | None:
+    """What one line (without its newline) tells of progress; None for most lines. Of an overwritten bar, its last state.
+
+    `site` is a site's own pattern with a group named step, and where there are any epoch and total.
+    """
     said = lines.plain(line)
+    own = _of_site(site).search(said) if site else None
+    if own is not None:
+        return _marked(SITE, own, said)
     if not _WORTH_A_LOOK.search(said) or _NOT_A_STEP.search(said):
         return None
     for name, pattern in _COMPILED.items():
@@ -228,9 +256,9 @@ def mark(line: bytes) -> Mark | None:
     return None
 
 
-def step_by(reader: str, said: bytes) -> int | None:
+def step_by(reader: str, said: bytes, site: str = "") -> int | None:
     """The step that this reader sees in a plain line; much faster than `mark`, and easier to fool: a hit is worth a `mark`."""
-    match = _COMPILED[reader].search(said)
+    match = (_of_site(site) if reader == SITE else _COMPILED[reader]).search(said)
     return _counted(match) if match else None
 
 
@@ -241,20 +269,25 @@ def worked(said: bytes) -> tuple[int, float] | None:
     return (int(next(group for group in rank.groups() if group)), seconds) if rank and seconds is not None else None
 
 
-def _marked(name: str, match: re.Match[bytes], said: bytes) -> Mark:
+def _marked(name: str, match: Any, said: bytes) -> Mark:
     front = prefixes.read(said.decode("utf-8", "replace"))
     rank = front.rank if front.rank is not None else front.task
     return Mark(name, _counted(match), _epoch(match), _loss(said), _pace(said), rank, front.at, _elapsed(said), work(said))
 
 
-def _epoch(match: re.Match[bytes]) -> float | None:
-    said = match.groupdict().get("epoch")
+def _groups(match: Any) -> dict[str, bytes | None]:
+    """Named groups; RE2 gives the names themselves as bytes."""
+    return {str(name, "ascii") if isinstance(name, bytes) else name: said for name, said in match.groupdict().items()}
+
+
+def _epoch(match: Any) -> float | None:
+    said = _groups(match).get("epoch")
     return float(said) if said else None
 
 
-def _counted(match: re.Match[bytes]) -> int | None:
+def _counted(match: Any) -> int | None:
     """The step; over epochs where the line tells epoch and total of an epoch."""
-    groups = match.groupdict()
+    groups = _groups(match)
     said, total, epoch = groups.get("step"), groups.get("total"), groups.get("epoch")
     if said is None:
         return None
@@ -323,18 +356,18 @@ def _first_number(pattern: Any, line: bytes) -> int | None:
     return next((int(group) for group in match.groups() if group), None) if match else None
 
 
-def each(data: bytes) -> Iterator[tuple[bytes, Mark | None]]:
+def each(data: bytes, site: str = "") -> Iterator[tuple[bytes, Mark | None]]:
     """All lines of a piece of log, each with what it tells of progress."""
     for line in data.split(b"\n"):
-        yield line, mark(line)
+        yield line, mark(line, site)
 
 
-def summary(data: bytes) -> Story:
+def summary(data: bytes, site: str = "") -> Story:
     """What a piece of log tells: where training resumed, how far it came, what it saved, its losses. Bounded by MOST_LOSSES."""
     resumed, highest, reader = None, None, ""
     saved: dict[int, None] = {}
     losses: dict[int, tuple[int, float]] = {}
-    for line, seen in each(data):
+    for line, seen in each(data, site):
         if seen is None:
             checkpoint = saved_step(line)
             if checkpoint is not None:
