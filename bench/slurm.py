@@ -17,7 +17,6 @@ import re
 import shutil
 import socket
 import statistics
-import sysconfig
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -27,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
 from adapters.schedulers.slurm import table
 from rerail import names
-from rerail.client import DATA_CONVERTER, Rerail
+from rerail.client import Rerail
 from rerail.errors import RerailError
 from rerail.records import Incident, Stage
 from tests.mortal import Mortal
+from tests.temporal import dev_server
 from tests.testbed import packages, slots
 from tests.testbed.cluster import Cluster
 
@@ -120,17 +119,13 @@ async def site() -> AsyncIterator[Site]:
     """All of it, gone at the end."""
     hooks = hooks_folder()
     extra = f"EpilogSlurmctld={hooks}/epilog-slurmctld\nPrologSlurmctld={hooks}/prolog-slurmctld\n"
-    temporal = shutil.which("temporal", path=sysconfig.get_path("scripts"))
     with (
         tempfile.TemporaryDirectory(prefix="rerail-bench-") as folder,
         slots.running(nodes=6, extra=f"{extra}MaxJobCount=50000\nMaxArraySize=30001") as cluster,
     ):
-        server = await WorkflowEnvironment.start_local(
-            dev_server_existing_path=temporal,
+        server = await dev_server(
             dev_server_database_filename=f"{folder}/temporal.db",
             dev_server_extra_args=["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"],
-            dev_server_log_level="error",
-            data_converter=DATA_CONVERTER,
         )
         shared = cluster.folder("bench")
         (shared / "job.sh").write_text(JOB)

@@ -12,9 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-import shutil
 import statistics
-import sysconfig
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
 from adapters.schedulers.local import LocalScheduler
 from demo import faults
 from rerail import names
-from rerail.client import DATA_CONVERTER, Rerail
+from rerail.client import Rerail
 from rerail.errors import RerailError
 from rerail.records import Incident, Stage
 from tests.mortal import Mortal
 from tests.stage import CLUSTER, NODES
 from tests.stage import Stage as LocalStage
+from tests.temporal import dev_server
 from tests.testbed import packages, slots
 from tests.testbed.cluster import Cluster
 from tests.testbed.training import Training
@@ -120,15 +118,8 @@ def wait_for_text(log: Path, text: str) -> datetime:
 @asynccontextmanager
 async def serving(folder: Path, cluster: str, scheduler: str) -> AsyncIterator[Client]:
     """A Temporal server and the service."""
-    temporal = shutil.which("temporal", path=sysconfig.get_path("scripts"))
     pragmas = ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
-    server = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal,
-        dev_server_database_filename=str(folder / "temporal.db"),
-        dev_server_extra_args=pragmas,
-        dev_server_log_level="error",
-        data_converter=DATA_CONVERTER,
-    )
+    server = await dev_server(dev_server_database_filename=str(folder / "temporal.db"), dev_server_extra_args=pragmas)
     settings = folder / "rerail.yaml"
     address = server.client.service_client.config.target_host
     settings.write_text(f'state: ./state\ntemporal: {{address: "{address}"}}\nclusters:\n  {cluster}:\n{scheduler}')

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, ViewportSize, async_playwright, expect
-from temporalio.testing import WorkflowEnvironment
 
 from adapters.schedulers.local import LocalScheduler
-from rerail.client import DATA_CONVERTER
 from tests import debian
 from tests.browser.operator import Operator
 from tests.stage import CLUSTER, NODES, Stage, free_port, write_settings
+from tests.temporal import dev_server
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"
@@ -46,14 +45,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """All of it up: server, UI, cluster and service."""
     port = free_port()
     ui = f"http://127.0.0.1:{port}"
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal(),
-        data_converter=DATA_CONVERTER,
-        ui=True,
-        ui_port=port,
-        dev_server_extra_args=["--ui-disable-news-fetch"],
-        dev_server_log_level="error",
-    ) as env:
+    async with await dev_server(ui=True, ui_port=port, dev_server_extra_args=["--ui-disable-news-fetch"]) as env:
         write_settings(tmp_path / "rerail.yaml", env.client.service_client.config.target_host, ui)
         scheduler = LocalScheduler.create(tmp_path / CLUSTER, CLUSTER, list(NODES))
         made = Stage(env.client, ui, tmp_path, scheduler)

@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import WorkflowHandle
-from temporalio.testing import WorkflowEnvironment
 
 from adapters.schedulers.local import LocalScheduler
 from demo.faults import bug_options, inject_crash, inject_hang, inject_killed
-from demo.service import temporal_binary
 from rerail import names
-from rerail.client import DATA_CONVERTER, Rerail
+from rerail.client import Rerail
 from rerail.errors import RerailError
 from rerail.records import Incident
 from rerail.records import Stage as At
 from tests.stage import CLUSTER, NODES, ROOT, Stage
+from tests.temporal import dev_server
 
 FOLDER = Path(__file__).parent / "recorded"
 HASTY = "hasty"
@@ -249,9 +248,7 @@ def without_places(value: Any, folder: Path) -> Any:
 
 async def main(stories: list[str]) -> None:
     folder = Path(tempfile.mkdtemp(prefix="rerail-histories-"))
-    server = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(), data_converter=DATA_CONVERTER, dev_server_log_level="error"
-    )
+    server = await dev_server()
     address = server.client.service_client.config.target_host
     (folder / "rerail.yaml").write_text(SETTINGS.replace("ADDRESS", address))
     scheduler, hasty = (LocalScheduler.create(folder / name, name, NODES) for name in (CLUSTER, HASTY))

@@ -1,7 +1,5 @@
 """The whole story on a real Slurm: a real torchrun job breaks, the service notices, a person approves, training goes on."""
 
-import shutil
-import sysconfig
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -9,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
 from adapters.audit.store import AuditStore
 from adapters.schedulers.slurm import SlurmScheduler
-from rerail.client import DATA_CONVERTER
 from rerail.records import FaultClass, JobState, Result, StepKind
 from tests.mortal import Mortal, approved_to_the_end, incidents, watched
 from tests.slurm.conftest import Until
+from tests.temporal import dev_server
 from tests.testbed.cluster import Cluster
 from tests.testbed.training import Training
 from workers.settings import load
@@ -43,10 +40,7 @@ class Service:
 
 @pytest.fixture
 async def service(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Service]:
-    temporal = shutil.which("temporal", path=sysconfig.get_path("scripts"))
-    server = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal, data_converter=DATA_CONVERTER, dev_server_log_level="error"
-    )
+    server = await dev_server()
     settings = tmp_path / "rerail.yaml"
     settings.write_text(
         "state: ./state\n"

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from temporalio.testing import WorkflowEnvironment
 
 from adapters.schedulers.local import LocalScheduler
-from rerail.client import DATA_CONVERTER
 from tests.stage import CLUSTER, NODES, Stage, write_settings
+from tests.temporal import dev_server
 
 TEMPORAL = shutil.which("temporal", path=sysconfig.get_path("scripts"))
 
@@ -18,9 +17,7 @@ TEMPORAL = shutil.which("temporal", path=sysconfig.get_path("scripts"))
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """Nothing runs on it yet but Temporal."""
-    server = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=TEMPORAL, data_converter=DATA_CONVERTER, dev_server_log_level="error"
-    )
+    server = await dev_server()
     scheduler = LocalScheduler.create(tmp_path / CLUSTER, CLUSTER, NODES)
     stage = Stage(client=server.client, ui="", folder=tmp_path, scheduler=scheduler)
     write_settings(stage.settings, server.client.service_client.config.target_host, "http://127.0.0.1:1")

@@ -17,7 +17,6 @@ from temporalio.worker import Worker
 from activities.asks import FollowAsk, Followed, Opened, Place, Seen, Survey, WatchClusterInput, WatchJobInput
 from activities.search import ALL, cluster_attributes, job_attributes
 from rerail import names
-from rerail.client import DATA_CONVERTER
 from rerail.records import (
     Attempt,
     ClusterState,
@@ -30,6 +29,7 @@ from rerail.records import (
     Recovery,
     Result,
 )
+from tests.temporal import dev_server
 from tests.workflows.players import ACT, AT, ATTEMPT, CLUSTER, CONTROL, DETECT, JOB, Players, Theatre, until
 from workers.assembly import WORKFLOWS
 
@@ -40,10 +40,7 @@ EVENTS = 40
 
 @pytest.fixture
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    env = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=TEMPORAL,
-        data_converter=DATA_CONVERTER,
-        dev_server_log_level="error",
+    env = await dev_server(
         search_attributes=list(ALL),
         dev_server_extra_args=["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={EVENTS}"],
     )
