@@ -1,4 +1,4 @@
-"""A real Temporal server for tests and benches: PyPI's binary, tried again where a busy machine needs longer than the SDK allows."""
+"""A real Temporal server for tests and benches: PyPI's binary, tried again where a busy machine is slow to start it."""
 
 import shutil
 import sysconfig
