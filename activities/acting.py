@@ -14,17 +14,21 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.asks import Effect, EffectAsk
-from activities.effects import EXCLUDE, REQUEUE, START, STOP, EffectKind
+from activities.asks import AnnotateAsk, Annotated, Effect, EffectAsk
+from activities.effects import EXCLUDE, REQUEUE, START, STOP, TAKE_BACK, EffectKind
 from activities.judging import permanent_is_final
 from activities.pulse import pulse
 from activities.rows import row
+from policies.comment import with_word
 from rerail import names
-from rerail.errors import OutcomeUnknown, Refused, Transient
+from rerail.errors import OutcomeUnknown, Permanent, Refused, Transient
 from rerail.ports import Audit, Scheduler
 from rerail.records import GuardState, Job, RowKind
 
 LOOK_EVERY_S = 0.1
+
+COMMENT_TRIES = 4
+"""Three writes at the most, and a look at the last one: whoever changes a comment faster than that shall keep it."""
 
 PAUSED = "Paused"
 TOO_LATE = "TooLate"
@@ -49,6 +53,11 @@ class Acting:
         return await self.effect(EXCLUDE, ask)
 
     @activity.defn
+    async def take_back(self, ask: EffectAsk) -> Effect:
+        """Let the job have nodes again that we had kept it away from; its owner's own list stays."""
+        return await self.effect(TAKE_BACK, ask)
+
+    @activity.defn
     async def start(self, ask: EffectAsk) -> Effect:
         """Take away the begin time, once nothing of the failed attempt is left to clean up."""
         return await self.effect(START, ask)
@@ -57,6 +66,36 @@ class Acting:
     async def stop(self, ask: EffectAsk) -> Effect:
         """End the job for good; a job that has ended already stays ended."""
         return await self.effect(STOP, ask)
+
+    @activity.defn
+    async def annotate(self, ask: AnnotateAsk) -> Annotated:
+        """Write our line into the job's comment, beside what stands there. What can't be written is told, not raised."""
+        async with pulse():
+            await refuse_while_paused(self.client, ask.attempt.job.cluster)
+            return await asyncio.to_thread(self.write_comment, ask)
+
+    def write_comment(self, ask: AnnotateAsk) -> Annotated:
+        """Read, write only over what was read, read back; again when somebody was faster."""
+        scheduler = self.schedulers[ask.attempt.job.cluster]
+        why = "its owner keeps changing it"
+        for _ in range(COMMENT_TRIES):
+            try:
+                job = scheduler.job(ask.attempt.job.job_id)
+                wanted = with_word(job.comment, ask.word)
+                if job.restarts < ask.attempt.restarts or job.state.ended:
+                    return Annotated(why_not=f"the job is {job.state}: the scheduler takes no comment on it any more")
+                if wanted is None:
+                    return Annotated(why_not="there is no room left in it")
+                if wanted == job.comment:
+                    text = f"comment of job {job.job_id}: {ask.word}"
+                    self.audit.append(row(ask.run, ask.step, RowKind.ACTION, ask.attempt, text))
+                    return Annotated()
+                scheduler.annotate(job.job_id, wanted, instead_of=job.comment)
+            except OutcomeUnknown:  # the next look tells
+                continue
+            except Permanent as error:
+                why = str(error)
+        return Annotated(why_not=why)
 
     async def effect(self, kind: EffectKind, ask: EffectAsk) -> Effect:
         """Bring it about, then keep action and read-back in the audit trail, each once."""
@@ -89,7 +128,7 @@ class Acting:
         late = kind.too_late(ask, job)
         if late:
             raise ApplicationError(late, type=TOO_LATE, non_retryable=True)
-        await self.refuse_while_paused(ask.attempt.job.cluster)
+        await refuse_while_paused(self.client, ask.attempt.job.cluster)
         try:
             await asyncio.to_thread(kind.act, ask, job, self.schedulers[ask.attempt.job.cluster])
         except OutcomeUnknown:
@@ -99,12 +138,6 @@ class Acting:
             if not kind.done(ask, await self.look(ask)):
                 raise
 
-    async def refuse_while_paused(self, cluster: str) -> None:
-        guard = self.client.get_workflow_handle(names.guard_cluster_id(cluster))
-        state = await guard.query(names.GUARD_STATE, result_type=GuardState)
-        if state.paused:
-            raise ApplicationError(f"paused by {state.paused_by}: {state.paused_why}", type=PAUSED, non_retryable=True)
-
     def keep_both(self, kind: EffectKind, ask: EffectAsk, job: Job, acted: bool) -> None:
         self.keep(ask, kind.name, RowKind.ACTION, sentence(kind, ask), {"nodes": list(ask.nodes), "found_done": not acted})
         seen = {"state": job.state, "restarts": job.restarts, "excluded_nodes": list(job.excluded_nodes)}
@@ -112,6 +145,14 @@ class Acting:
 
     def keep(self, ask: EffectAsk, step: str, kind: RowKind, text: str, body: dict[str, Any]) -> None:
         self.audit.append(row(ask.run, step, kind, ask.attempt, text, body=body))
+
+
+async def refuse_while_paused(client: Client, cluster: str) -> None:
+    """ApplicationError of the type PAUSED while somebody has paused the cluster."""
+    guard = client.get_workflow_handle(names.guard_cluster_id(cluster))
+    state = await guard.query(names.GUARD_STATE, result_type=GuardState)
+    if state.paused:
+        raise ApplicationError(f"paused by {state.paused_by}: {state.paused_why}", type=PAUSED, non_retryable=True)
 
 
 def sentence(kind: EffectKind, ask: EffectAsk) -> str:

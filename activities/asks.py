@@ -4,7 +4,20 @@ from datetime import datetime
 from enum import StrEnum
 
 from rerail.detectors import Symptom, Watched
-from rerail.records import Anomaly, Attempt, JobState, Outcome, Plan, Record, Recorded, Recovery, RowKind, Verdict
+from rerail.records import (
+    Anomaly,
+    Attempt,
+    Isolation,
+    JobState,
+    Node,
+    Outcome,
+    Plan,
+    Record,
+    Recorded,
+    Recovery,
+    RowKind,
+    Verdict,
+)
 
 
 class SurveyAsk(Record):
@@ -120,6 +133,8 @@ class Proposed(Record):
     plan: Plan
     expires_s: float
     remind_s: float
+    comment: bool = False
+    """True when the verdict is to stand in the job's comment, too."""
     notes: tuple[str, ...] = ()
     """What the job's owner should know: wishes that nobody understands, or that are not granted."""
 
@@ -142,6 +157,8 @@ class Rechecked(Record):
     nodes_needed: int = 1
     nodes_eligible: int = 0
     """Nodes that may take the job, those of the plan's exclusion included."""
+    listed: tuple[str, ...] = ()
+    """Nodes of the plan's exclusion that stand on the job's list already: whoever put them there, it was not this plan."""
     owner: str = ""
     """Who restarts the job from now on, when somebody did meanwhile."""
 
@@ -165,6 +182,56 @@ class Effect(Record):
     at: datetime
 
 
+class DrainAsk(Record):
+    """Take nodes away from everybody; the reason names the incident and its cause."""
+
+    run: str
+    attempt: Attempt
+    incident: str
+    nodes: tuple[str, ...]
+    cause: str
+
+
+class Drained(Record):
+    """The nodes as our drain left them, and a sentence for each that was left alone."""
+
+    nodes: tuple[Node, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+class ReadmitAsk(Record):
+    """Give a node back: end our drain, and take it off the lists of jobs; `isolations` are its rows of the ledger."""
+
+    key: str
+    """What the keys of its audit rows begin with."""
+    cluster: str
+    node: str
+    isolations: tuple[Isolation, ...]
+    by: str
+    reason: str
+
+
+class Readmitted(Record):
+    """What was done, or left as it is, and why: a sentence each."""
+
+    said: tuple[str, ...] = ()
+
+
+class AnnotateAsk(Record):
+    """Write our line into the comment of the job."""
+
+    run: str
+    step: str
+    attempt: Attempt
+    word: str
+
+
+class Annotated(Record):
+    """Why it was not written; empty when it was."""
+
+    why_not: str = ""
+
+
 class VerifyAsk(Record):
     """Watch until training is past the failed step."""
 
@@ -176,6 +243,8 @@ class VerifyAsk(Record):
     checkpoint_step: int | None = None
     banned: tuple[str, ...] = ()
     give_up_s: float
+    told: str = ""
+    """Why it waits, as it was told already."""
 
 
 class Verified(Record):
@@ -188,6 +257,12 @@ class Verified(Record):
     past_at: datetime | None = None
     resumed_step: int | None = None
     passed_step: int | None = None
+    waits: bool = False
+    """True when nothing is proved yet: it waits in the queue for the reason `why`, which people should know."""
+    unfit: bool = False
+    """True when it can't start on any nodes that are left to it."""
+    places: dict[str, Place] = {}
+    """Where to go on verifying."""
 
 
 class RecordAsk(Record):

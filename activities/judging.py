@@ -16,6 +16,7 @@ from activities.pulse import pulse
 from activities.requeued import who_requeued
 from activities.rows import row
 from policies.circumstances import Circumstances
+from policies.draining import may_drain
 from policies.facts import gather, taken_over, why_void
 from policies.owners import owner_of
 from policies.permits import Permits
@@ -26,7 +27,7 @@ from rerail.case import read_case
 from rerail.errors import Permanent
 from rerail.ports import Audit
 from rerail.readers import progress
-from rerail.records import Anomaly, Attempt, Facts, Kind, Mode, Record, RowKind, Verdict
+from rerail.records import Anomaly, Attempt, Drain, Facts, Kind, Mode, Record, RowKind, Verdict
 
 SIGNS_IN = 1 << 20
 """Bytes of a log's beginning, and of its end, in which signs of a second owner are looked for."""
@@ -42,6 +43,9 @@ class Terms(Record):
     expires_s: float = 1800
     remind_s: float = 1200
     permits: Permits = Permits()
+    drain: Drain = Drain.NEVER
+    comment: bool = False
+    """Whether the verdict is written into the job's comment."""
 
 
 @contextmanager
@@ -105,6 +109,7 @@ class Judging:
             facts=facts,
             history=ask.history,
             mode=terms.mode,
+            drain=terms.drain,
             now=now,
             permits=terms.permits,
             script=str(script) if script and script.exists() else "",
@@ -116,7 +121,7 @@ class Judging:
         text = f"{made.rule}: {text}"
         self.audit.append(row(ask.run, step, RowKind.PLAN, attempt, text, body=body))
         told = wishes(facts.job.comment).told
-        return Proposed(plan=made, expires_s=terms.expires_s, remind_s=terms.remind_s, notes=told)
+        return Proposed(plan=made, expires_s=terms.expires_s, remind_s=terms.remind_s, notes=told, comment=terms.comment)
 
     @activity.defn
     async def recheck(self, ask: RecheckAsk) -> Rechecked:
@@ -129,6 +134,7 @@ class Judging:
             running=not facts.job.state.ended,
             nodes_needed=facts.job.nodes_needed,
             nodes_eligible=len({*facts.eligible_nodes, *ask.plan.excluded}),
+            listed=tuple(n for n in ask.plan.excluded if n in facts.job.excluded_nodes),
         )
 
     def facts(self, attempt: Attempt, now: datetime, anomaly: Anomaly | None) -> Facts:
@@ -156,7 +162,8 @@ class Judging:
                 queue=scheduler.read().jobs,
                 history=ask.history,
             )
-        return facts.model_copy(update={"owner": owner})
+            cannot_drain = scheduler.cannot_drain() if may_drain(self.terms[attempt.job.cluster].drain, ask.verdict) else ""
+        return facts.model_copy(update={"owner": owner, "cannot_drain": cannot_drain})
 
     def keep_detection(self, ask: ExamineAsk) -> None:
         anomaly = ask.anomaly

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from policies.permits import Permits
-from rerail.records import Anomaly, Facts, Mode, Record, Recovery
+from rerail.records import Anomaly, Drain, Facts, Mode, Record, Recovery
 
 
 class Circumstances(Record):
@@ -13,6 +13,7 @@ class Circumstances(Record):
     facts: Facts
     history: tuple[Recovery, ...] = ()
     mode: Mode = Mode.MONITOR
+    drain: Drain = Drain.NEVER
     now: datetime
     permits: Permits = Permits()
     script: str = ""

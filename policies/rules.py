@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from policies import dependants, requeues
 from policies.circumstances import Circumstances
+from policies.draining import drain_step, not_drained
 from policies.facts import moved
 from policies.limits import NODES_PER_INCIDENT, RESTART_WINDOW, RESTARTS_PER_WINDOW, SAME_STEP_FAILURES
 from policies.wishes import wishes
@@ -164,9 +165,10 @@ def restart_elsewhere(verdict: Verdict, around: Circumstances) -> Proposal | Non
         text = f"without {', '.join(nodes)} only {left} nodes remain of {facts.job.nodes_needed} needed: it would never start"
         return Proposal(refusal=text, reasons=(verdict.why,))
     exclude = Step(kind=StepKind.EXCLUDE, nodes=nodes, why=f"evidence against {', '.join(nodes)}: {verdict.cause}")
-    return Proposal(
-        steps=(exclude, Step(kind=StepKind.RESTART, why="from its checkpoint, on other nodes")), reasons=(verdict.why,)
-    )
+    drain = drain_step(verdict, around)
+    restart = Step(kind=StepKind.RESTART, why="from its checkpoint, on other nodes")
+    steps = (exclude, restart, drain) if drain else (exclude, restart)
+    return Proposal(steps=steps, reasons=(verdict.why, not_drained(verdict, around)))
 
 
 def restart_in_place(verdict: Verdict, around: Circumstances) -> Proposal | None:

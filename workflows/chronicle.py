@@ -9,7 +9,7 @@ from temporalio.common import SearchAttributeUpdate
 from activities.asks import RemediateInput, Told
 from activities.search import CLASS, NODES, STAGE
 from rerail import names
-from rerail.records import Incident, Notice, NoticeKind, Outcome, Plan, Result, Stage
+from rerail.records import Attempt, Incident, Notice, NoticeKind, Outcome, Plan, Result, Stage, Verdict
 from workflows.pages import incident_page
 from workflows.profiles import TELL
 from workflows.sentence import begin
@@ -31,10 +31,14 @@ class Chronicle:
         """What audit keys are made of: the same after a reset."""
         self.tells = ask.tells
         self.attempt = ask.anomaly.attempt
+        self.named = Attempt(job=self.attempt.job, number=self.attempt.number)
+        """As much of the attempt as names it in a record."""
         self.job_id = self.attempt.job.job_id
         self.cluster = self.attempt.job.cluster
-        self.incident = Incident(id=info.workflow_id, stage=Stage.DIAGNOSING, anomaly=ask.anomaly)
+        self.incident = Incident(id=info.workflow_id, stage=Stage.DIAGNOSING, anomaly=ask.anomaly, history=ask.history)
         self.marks: dict[str, datetime] = {"detected": ask.anomaly.seen_at}
+        self.shown: Verdict | None = None
+        """The verdict that the search attributes tell."""
         self.telling: list[workflow.ActivityHandle[Told]] = []
 
     @property
@@ -68,8 +72,9 @@ class Chronicle:
         self.keep(stage=stage)
         updates: list[SearchAttributeUpdate[Any]] = [STAGE.value_set(stage.value)]
         verdict = self.incident.verdict
-        if verdict and stage in (Stage.AWAITING_APPROVAL, Stage.CLOSED):
+        if verdict and stage in (Stage.AWAITING_APPROVAL, Stage.CLOSED) and verdict != self.shown:
             updates += [CLASS.value_set(verdict.fault.value), NODES.value_set(list(verdict.culprit_nodes))]
+            self.shown = verdict
         workflow.upsert_search_attributes(updates)
 
     def tell(self, kind: NoticeKind, title: str, text: str) -> None:

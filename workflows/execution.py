@@ -10,9 +10,10 @@ from temporalio.exceptions import ActivityError
 from activities.acting import PAUSED, TOO_LATE
 from activities.asks import Effect, EffectAsk, Examined, RecheckAsk, Rechecked, Verified, VerifyAsk
 from rerail import names
-from rerail.records import Grant, GrantAsk, Outcome, Plan, Result, Stage, StepKind
+from rerail.records import Anomaly, Grant, GrantAsk, NoticeKind, Outcome, Plan, Result, Stage, Step, StepKind
 from workflows.chronicle import Chronicle
 from workflows.endings import called_off, cause_of, restart_failed, type_of
+from workflows.isolating import Isolating
 from workflows.profiles import ASK, EFFECT, JUDGE, WATCH
 from workflows.sentence import begin, say
 
@@ -32,12 +33,13 @@ class Execution:
         self.detect_queue = names.detect_queue(chronicle.cluster)
         self.act_queue = names.act_queue(chronicle.cluster)
         self.resumed = False
+        self.excluded: tuple[str, ...] = ()
+        """What the job was kept away from."""
 
     async def recheck(self, plan: Plan) -> Rechecked:
         """Read the facts again, right before acting."""
         chronicle = self.chronicle
-        asked = plan.model_copy(update={"reasons": (), "again": ""})
-        ask = RecheckAsk(run=chronicle.run, attempt=chronicle.attempt, plan=asked, anomaly=chronicle.incident.anomaly)
+        ask = RecheckAsk(run=chronicle.run, attempt=chronicle.attempt, plan=bare(plan), anomaly=brief(chronicle.incident.anomaly))
         try:
             summary = "do the facts still hold?"
             return await say("recheck", ask, Rechecked, queue=self.detect_queue, summary=summary, profile=JUDGE)
@@ -72,6 +74,8 @@ class Execution:
             await self.effect("requeue", lifts=plan.lifts)
             self.chronicle.mark("accepted")
         await self.see_through(plan)
+        ours = tuple(node for node in self.excluded if node not in facts.listed)
+        await Isolating(self.chronicle).finish(plan, ours)
         return None
 
     async def ask_guard(self, plan: Plan, facts: Rechecked) -> str:
@@ -94,6 +98,7 @@ class Execution:
         try:
             if plan.excluded:
                 await self.unpaused("exclude", nodes=plan.excluded)
+                self.excluded = plan.excluded
             if plan.has(StepKind.RESTART):  # what the scheduler requeued by itself starts when the scheduler wants it to
                 await self.unpaused("start")
         except ActivityError as error:
@@ -128,8 +133,9 @@ class Execution:
             await workflow.wait_condition(over, timeout=ASK_AGAIN_AFTER, timeout_summary=again)
         self.chronicle.move_to(Stage.ACTING)
 
-    async def verify(self, plan: Plan, examined: Examined) -> Outcome:
-        """Watch until training is past the failed step, or a person ends the watching."""
+    async def verify(self, plan: Plan, examined: Examined, ours: tuple[str, ...]) -> Outcome:
+        """Watch until training is past the failed step, or a person ends the watching. `ours`: the nodes that we have kept the
+        job away from so far, oldest first."""
         chronicle = self.chronicle
         chronicle.move_to(Stage.VERIFYING)
         ask = VerifyAsk(
@@ -141,14 +147,44 @@ class Execution:
             banned=plan.excluded,
             give_up_s=VERIFY_FOR.total_seconds(),
         )
-        watching = begin("verify", ask, Verified, queue=self.detect_queue, summary="past the failed step?", profile=WATCH)
-        await workflow.wait_condition(lambda: watching.done() or self.cancelled())
-        if not watching.done():
-            watching.cancel()
+        while (verified := await self.watch(ask)) and verified.waits:
+            self.tell_that_it_waits(verified)
+            taken = ours[:1] if verified.unfit else ()
+            ours = ours[1:] if taken else ours
+            banned = tuple(n for n in ask.banned if n not in taken)
+            told = "" if taken else verified.why  # with a node given back it may still be unfit: look anew
+            ask = ask.model_copy(update={"told": told, "places": verified.places, "banned": banned})
+            await self.take_back(taken)
+        if verified is None:
             return chronicle.outcome(
                 Result.FAILED, "it was restarted, but a person ended the watching before it was proved to train"
             )
-        return self.verified(watching.result())
+        return self.verified(verified)
+
+    async def watch(self, ask: VerifyAsk) -> Verified | None:
+        """What was seen; None when a person ended the watching."""
+        watching = begin("verify", ask, Verified, queue=self.detect_queue, summary="past the failed step?", profile=WATCH)
+        await workflow.wait_condition(lambda: watching.done() or self.cancelled())
+        if watching.done():
+            return watching.result()
+        watching.cancel()
+        return None
+
+    def tell_that_it_waits(self, verified: Verified) -> None:
+        self.chronicle.remark(f"restarted, and {verified.why}")
+        self.chronicle.tell(NoticeKind.WAITING, f"job {self.chronicle.job_id} was restarted and does not start", verified.why)
+
+    async def take_back(self, nodes: tuple[str, ...]) -> None:
+        """The oldest exclusion of ours is the weakest: it goes first, so that the job can start at all."""
+        if not nodes:
+            return
+        said = f"{', '.join(nodes)}: taken off the job's exclusion list, as it could not start without; please look at it"
+        try:
+            await self.unpaused("take_back", nodes=nodes)
+        except ActivityError as error:
+            said = f"{', '.join(nodes)} could not be taken off the job's exclusion list: {cause_of(error)}"
+        self.chronicle.remark(said)
+        self.chronicle.tell(NoticeKind.WAITING, f"job {self.chronicle.job_id}: an exclusion was taken back", said)
 
     def verified(self, verified: Verified) -> Outcome:
         for mark, at in (("running", verified.running_at), ("past", verified.past_at)):
@@ -161,3 +197,15 @@ class Execution:
             passed_step=verified.passed_step,
             nodes=verified.nodes,
         )
+
+
+def bare(plan: Plan) -> Plan:
+    """What is to be done, without the words for people."""
+    steps = tuple(Step(kind=step.kind, nodes=step.nodes) for step in plan.steps)
+    return plan.model_copy(update={"reasons": (), "again": "", "steps": steps})
+
+
+def brief(anomaly: Anomaly) -> Anomaly:
+    """Without what was examined already: histories are kept for long, in a database."""
+    done = {"why", "symptom_at", "ranks", "begins"}
+    return Anomaly.model_validate(anomaly.model_dump(exclude=done, exclude_unset=True))

@@ -4,15 +4,27 @@ from types import NoneType
 from typing import Any
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asks import NoteAsk
+    from activities.asks import NoteAsk, ReadmitAsk, Readmitted
     from policies.isolation import judge
     from rerail import names
-    from rerail.records import Grant, GrantAsk, GuardState, Isolation, RowKind
-    from rerail.requests import REQUEST_FORM, Request, only, read_record, read_request
+    from rerail.records import Grant, GrantAsk, GuardState, Isolated, Isolation, RowKind
+    from rerail.requests import (
+        READMIT_FORM,
+        REQUEST_FORM,
+        NodeRequest,
+        Refusal,
+        Request,
+        only,
+        read_node_request,
+        read_record,
+        read_request,
+    )
+    from workflows.endings import cause_of, type_of
     from workflows.pages import guard_page
-    from workflows.profiles import RECORD
+    from workflows.profiles import GIVE_BACK, RECORD
     from workflows.sentence import say
 
 REMEMBERED_MAX = 500
@@ -26,6 +38,8 @@ class GuardCluster:
     @workflow.init
     def __init__(self, state: GuardState) -> None:
         self.state = state
+        self.returning: set[str] = set()
+        """Nodes that are being readmitted right now."""
 
     @workflow.run
     async def run(self, state: GuardState) -> None:
@@ -45,7 +59,8 @@ class GuardCluster:
         grants = [*self.state.grants.items(), (key, grant)][-REMEMBERED_MAX:]
         changes: dict[str, Any] = {"grants": dict(grants)}
         if grant.granted:
-            new = tuple(Isolation(node=n, incident=ask.incident, job=ask.job, since=workflow.now()) for n in ask.nodes)
+            common: dict[str, Any] = {"incident": ask.incident, "run": ask.run, "job": ask.job, "since": workflow.now()}
+            new = tuple(Isolation(node=n, **common) for n in ask.nodes)
             changes["isolations"] = (*self.state.isolations, *new)[-REMEMBERED_MAX:]
         self.keep(**changes)
         return grant
@@ -83,6 +98,61 @@ class GuardCluster:
     def check_resume(self, *messages: Any) -> None:
         read_request(only(messages, REQUEST_FORM))
 
+    @workflow.update(
+        name=names.READMIT,
+        description='Give an isolated node back: {"node": "gpu-02", "by": "your name", "reason": "why"}',
+    )
+    async def readmit(self, *messages: Any) -> str:
+        """What was done. Only our own drain is ended, and only our own exclusion taken back."""
+        request = read_node_request(only(messages, READMIT_FORM))
+        rows = tuple(one for one in self.state.isolations if one.node == request.node)
+        refusal = self.why_not_readmit(request.node, rows)
+        if refusal:
+            raise ApplicationError(refusal, type="Refused")
+        self.returning.add(request.node)
+        try:
+            said = await self.give_back(request, rows)
+        finally:
+            self.returning.discard(request.node)
+        self.keep(isolations=tuple(one for one in self.state.isolations if one not in rows))
+        await self.note(RowKind.READMIT, Request(by=request.by, reason=f"{request.node}: {request.reason}"))
+        return "; ".join([f"{request.node} is readmitted", *said])
+
+    def why_not_readmit(self, node: str, rows: tuple[Isolation, ...]) -> str:
+        if self.state.paused:
+            return f"{self.state.cluster} is paused by {self.state.paused_by}: {self.state.paused_why}; resume it first"
+        if node in self.returning:
+            return f"{node} is being readmitted already"
+        return "" if rows else f"{node} is not isolated by rerail on {self.state.cluster}: there is nothing to give back"
+
+    async def give_back(self, request: NodeRequest, rows: tuple[Isolation, ...]) -> tuple[str, ...]:
+        """The effects, where there are any."""
+        if not any(one.excluded or one.drained for one in rows):
+            return ()
+        key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{RowKind.READMIT}/{workflow.uuid4()}"
+        cluster = self.state.cluster
+        ask = ReadmitAsk(key=key, cluster=cluster, node=request.node, isolations=rows, by=request.by, reason=request.reason)
+        try:
+            queue = names.act_queue(cluster)
+            done = await say("readmit", ask, Readmitted, queue=queue, summary=request.node, profile=GIVE_BACK)
+        except ActivityError as error:
+            nobody = f"nobody acts on {cluster} now; on the service's host `python -m workers control` (or `up`) does"
+            raise ApplicationError(cause_of(error) if type_of(error) else nobody, type=type_of(error) or "Unreadable") from None
+        return done.said
+
+    @readmit.validator
+    def check_readmit(self, *messages: Any) -> None:
+        read_node_request(only(messages, READMIT_FORM))
+
+    @workflow.signal(name=names.ISOLATED, description="Sent by incidents: what has been done to the nodes that were granted")
+    def isolated(self, *records: Any) -> None:
+        try:
+            done = read_record(Isolated, records)
+        except Refusal as error:
+            workflow.logger.warning("a signal %s tells no isolation: %s", names.ISOLATED, error)
+            return
+        self.keep(isolations=tuple(with_effects(one, done) for one in self.state.isolations))
+
     @workflow.signal(name=names.AWAIT_RESUME, description="Sent by incidents that wait for the end of the pause")
     async def await_resume(self, *incidents: Any) -> None:
         incident = incidents[0] if len(incidents) == 1 else None
@@ -114,3 +184,11 @@ class GuardCluster:
 
     def show(self) -> None:
         workflow.set_current_details(guard_page(self.state))
+
+
+def with_effects(one: Isolation, done: Isolated) -> Isolation:
+    """The row of the ledger with what its incident has done."""
+    if (one.incident, one.run) != (done.incident, done.run):
+        return one
+    drained = next((node for node in done.drained if node.name == one.node), one.drained)
+    return one.model_copy(update={"excluded": one.node in done.excluded, "restarts": done.restarts, "drained": drained})

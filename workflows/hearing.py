@@ -116,7 +116,7 @@ class Hearing:
             return
         ask = RecordAsk(
             run=chronicle.run,
-            attempt=chronicle.attempt,
+            attempt=chronicle.named,
             recorded=self.decided,
             plan=chronicle.plan.id,
         )

@@ -12,6 +12,7 @@ from rerail.records import (
     Excerpt,
     GuardState,
     Incident,
+    Isolation,
     JobWatch,
     Plan,
     Recovery,
@@ -119,7 +120,14 @@ def how_to_answer(incident: Incident) -> str:
         "3. Press **R** here to see what became of it\n\n"
         "While no worker answers: **Send a Signal** > `approve` or `reject`, with the same Data. "
         f"In a shell: `rerail approve {plain(incident.id)} --reason WHY`. **Request Cancellation means reject.**"
-    )
+    ) + with_drain(incident.plan)
+
+
+def with_drain(plan: Plan) -> str:
+    """A drain is approved by itself."""
+    if not plan.has(StepKind.DRAIN):
+        return ""
+    return '\n\nThe node is drained for everybody only if your approval holds `"drain": true`, too (in a shell: `--drain`).'
 
 
 def decided(incident: Incident) -> str:
@@ -152,9 +160,14 @@ def guard_page(state: GuardState) -> str:
         head = f"## Guard of {plain(state.cluster)}: PAUSED since {clock(state.paused_since)}"
         head += f"\nBy {plain(state.paused_by)}:\n{code(state.paused_why)}"
         head += f"\n{count(len(state.waiting), 'incident')} waiting. `rerail resume {plain(state.cluster)}` ends the pause."
-    rows = [f"{i.node}  since {clock(i.since)}\n  {i.incident}" for i in state.isolations[-ROWS_MAX:]]
+    rows = [f"{i.node}  since {clock(i.since)}{how_isolated(i)}\n  {i.incident}" for i in state.isolations[-ROWS_MAX:]]
     listed = code("\n".join(rows)) if rows else "None."
-    return f"{head}\n\n### Nodes kept away from a job\n{listed}"
+    back = f"\n\n`rerail readmit {plain(state.cluster)} NODE --reason WHY` gives one back." if rows else ""
+    return f"{head}\n\n### Isolated nodes\n{listed}{back}"
+
+
+def how_isolated(one: Isolation) -> str:
+    return ", drained for all" if one.drained else f", for job {one.job}" if one.excluded else ", nothing done"
 
 
 def cluster_page(state: ClusterState) -> str:
@@ -189,7 +202,9 @@ def job_page(state: JobWatch) -> str:
 
 def recovery_row(recovery: Recovery) -> str:
     nodes = f" ({', '.join(recovery.nodes)})" if recovery.nodes else ""
-    return f"attempt {recovery.attempt}: {recovery.kind}, {recovery.fault}, {recovery.cause}{nodes} -> {recovery.result}"
+    said = f"attempt {recovery.attempt}: {recovery.kind}, {recovery.fault}, {recovery.cause}{nodes} -> {recovery.result}"
+    who = f"\n  restarted, approved by {recovery.by}: {recovery.reason}" if recovery.restarted and recovery.by else ""
+    return said + who + (f"\n  its log is kept in {recovery.bundle}" if recovery.bundle else "")
 
 
 def plain(text: str) -> str:

@@ -51,3 +51,19 @@ LOOK_UP: dict[str, Any] = {
     "retry_policy": QUICK_AGAIN,
 }
 """Something a person waits for at a prompt: answered or refused within twenty seconds."""
+
+GIVE_BACK: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "schedule_to_close_timeout": timedelta(seconds=40),
+    "heartbeat_timeout": timedelta(seconds=5),
+    "retry_policy": QUICK_AGAIN,
+}
+"""A node given back while a person waits at a prompt: each try looks first, and it is given up within forty seconds."""
+
+ANNOTATE: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "schedule_to_close_timeout": timedelta(minutes=1),
+    "heartbeat_timeout": timedelta(seconds=5),
+    "retry_policy": QUICK_AGAIN,
+}
+"""A line in a job's comment: given up after a minute; no incident stays open for it."""

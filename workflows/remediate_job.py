@@ -23,17 +23,22 @@ with workflow.unsafe.imports_passed_through():
         Result,
         Stage,
         Verb,
+        Verdict,
     )
     from rerail.requests import DECISION_FORM, Refusal, only, read_decision, read_record
+    from workflows.annotating import Annotating
     from workflows.chronicle import Chronicle
     from workflows.endings import cause_of, not_approved, without_action
-    from workflows.execution import Execution
+    from workflows.execution import Execution, brief
     from workflows.hearing import Hearing
     from workflows.profiles import JUDGE, RECORD
     from workflows.sentence import say
 
 REVISIONS_MAX = 5
 """How often newer sightings may change the plan before a decision; after that they only join."""
+
+REMEMBERED_CHARS = 240
+"""Of a verdict's sentence in the job's recovery history, which is carried on and on."""
 
 SIGNAL_FORM = 'Only if no worker answers `decide`: {"reason": "why", "by": "your name"}'
 
@@ -47,6 +52,9 @@ class RemediateJob:
         self.history = ask.history
         self.chronicle = Chronicle(ask)
         self.hearing = Hearing(self.chronicle)
+        self.annotating = Annotating(self.chronicle)
+        self.annotates = False
+        """Whether the verdict is to stand in the job's comment."""
         self.execution = Execution(self.chronicle, lambda: self.hearing.cancelled)
         self.examined: Examined | None = None
         self.revision = 0
@@ -89,7 +97,8 @@ class RemediateJob:
         self.owner = facts.owner if facts.void else ""
         outcome = await execution.carry_out(plan, facts)
         assert self.examined
-        return outcome or await execution.verify(plan, self.examined)
+        ours = dict.fromkeys([*(n for r in self.history for n in r.excluded), *execution.excluded])
+        return outcome or await execution.verify(plan, self.examined, tuple(ours))
 
     async def settle_on_a_plan(self) -> Plan:
         """Diagnose and ask, again when a newer sighting changed the picture before anyone decided."""
@@ -126,8 +135,9 @@ class RemediateJob:
         examine = ExamineAsk(**common)
         self.examined = await say("examine", examine, Examined, queue=queue, summary="gather evidence, attribute", profile=JUDGE)
         self.chronicle.mark("verdict")
-        verdict = self.examined.verdict.model_copy(update={"evidence": ()})  # the plan rests on what was concluded
-        ask = ProposeAsk(**common, verdict=verdict, history=self.history, bundle=self.examined.bundle)
+        verdict = concluded(self.examined.verdict)
+        told = common | {"anomaly": brief(common["anomaly"])}
+        ask = ProposeAsk(**told, verdict=verdict, history=self.history, bundle=self.examined.bundle)
         proposed = await say("propose", ask, Proposed, queue=queue, summary="verdict to plan", profile=JUDGE)
         self.chronicle.mark("plan")
         anomaly = incident.anomaly.model_copy(
@@ -136,6 +146,9 @@ class RemediateJob:
         self.chronicle.keep(anomaly=anomaly, verdict=self.examined.verdict, plan=proposed.plan, bundle=self.examined.bundle)
         for note in proposed.notes:
             chronicle.remark_once(note)
+        self.annotates = proposed.comment
+        if self.annotates:
+            await self.annotating.write()
         return proposed
 
     async def close(self, outcome: Outcome) -> Outcome:
@@ -146,9 +159,12 @@ class RemediateJob:
         chronicle.keep(outcome=outcome)
         chronicle.move_to(Stage.CLOSED)
         chronicle.tell(NoticeKind.DONE, f"job {chronicle.job_id}: {outcome.result}", outcome.why)
-        ask = CloseAsk(run=chronicle.run, attempt=chronicle.attempt, outcome=outcome)
-        await say("close", ask, NoneType, queue=names.CONTROL_QUEUE, summary=outcome.result, profile=RECORD)
-        await self.let_watcher_remember(outcome)
+        ask = CloseAsk(run=chronicle.run, attempt=chronicle.named, outcome=outcome)
+        kept = say("close", ask, NoneType, queue=names.CONTROL_QUEUE, summary=outcome.result, profile=RECORD)
+        await asyncio.gather(kept, self.let_watcher_remember(outcome))
+        if self.annotates:
+            await self.annotating.write()
+        await self.annotating.finish()
         await chronicle.wait_for_telling()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return outcome
@@ -167,9 +183,25 @@ class RemediateJob:
             restarted="accepted" in self.chronicle.marks and outcome.result is not Result.STOPPED,
             at=workflow.now(),
             run=self.chronicle.run,
-            excluded=incident.plan.excluded if incident.plan and "accepted" in self.chronicle.marks else (),
+            excluded=self.execution.excluded,
             owner=self.owner,
+            **self.remembered(),
         )
+        await self.tell_watcher(recovery)
+
+    def remembered(self) -> dict[str, str]:
+        """What an engineer asks about later: who had it restarted, why, and where the attempt's log is kept."""
+        incident = self.chronicle.incident
+        decision = incident.decided.decision if incident.decided else None
+        return {
+            "by": decision.by if decision else "",
+            "reason": decision.reason if decision else "",
+            "why": incident.verdict.why[:REMEMBERED_CHARS] if incident.verdict else "",
+            "bundle": incident.bundle,
+        }
+
+    async def tell_watcher(self, recovery: Recovery) -> None:
+        incident = self.chronicle.incident
         watcher = workflow.get_external_workflow_handle(names.watch_job_id(incident.anomaly.attempt.job))
         try:
             await watcher.signal(names.CLOSED, recovery)
@@ -222,6 +254,12 @@ class RemediateJob:
     @workflow.query(name=names.INCIDENT, description="The incident so far")
     def read_incident(self) -> Incident:
         return self.chronicle.incident
+
+
+def concluded(verdict: Verdict) -> Verdict:
+    """What a plan rests on: the conclusion, and which signatures stand behind it; their lines are in the history already."""
+    signs = tuple(e.model_copy(update={"text": ""}) for e in verdict.evidence if e.signature)
+    return verdict.model_copy(update={"evidence": signs})
 
 
 def newest(incident: Incident) -> Anomaly:

@@ -15,6 +15,9 @@ PLAN_MAX = 64
 """Characters of a plan's id, as a person repeats it."""
 
 DECISION_FORM = '{"verdict": "approve" or "reject", "reason": "why", "by": "your name"}'
+READMIT_FORM = '{"node": "gpu-02", "by": "your name", "reason": "why"}'
+NODE_MAX = 253
+"""Characters of a host's name."""
 REQUEST_FORM = '{"by": "your name", "reason": "why"}'
 
 
@@ -35,6 +38,14 @@ class JobRequest(Record):
     reason: str = ""
 
 
+class NodeRequest(Record):
+    """Which node a person means, who asks, and why."""
+
+    node: str
+    by: str
+    reason: str
+
+
 class Request(Record):
     """Who wants something, and why."""
 
@@ -46,6 +57,15 @@ def read_request(message: Any) -> Request:
     """The request in a message of any shape; Refusal with a sentence."""
     fields = as_fields(message, REQUEST_FORM)
     return Request(by=text(fields, "by", REQUEST_FORM), reason=text(fields, "reason", REQUEST_FORM))
+
+
+def read_node_request(message: Any) -> NodeRequest:
+    """The request in a message of any shape; a node's name is letters, digits and . _ - only. Refusal with a sentence."""
+    fields = as_fields(message, READMIT_FORM)
+    node, by, reason = (text(fields, key, READMIT_FORM) for key in ("node", "by", "reason"))
+    if len(node) > NODE_MAX or not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", node):
+        raise Refusal("that is no node's name: letters, digits and . _ - only, as the scheduler prints it")
+    return NodeRequest(node=node, by=by, reason=reason)
 
 
 def read_job_request(message: Any) -> JobRequest:
@@ -66,7 +86,17 @@ def read_decision(message: Any, verb: Verb | None = None) -> Decision:
     if not isinstance(plan, str) or len(plan) > PLAN_MAX:
         raise Refusal(f"plan has to be the text shown with the proposal; send {DECISION_FORM}")
     reason, by = text(fields, "reason", DECISION_FORM), text(fields, "by", DECISION_FORM)
-    return Decision(verdict=said, reason=reason, by=by, plan=printable(plan))
+    return Decision(verdict=said, reason=reason, by=by, plan=printable(plan), drain=read_drain(fields, said))
+
+
+def read_drain(fields: dict[str, Any], verb: Verb) -> bool:
+    """A node is taken away from everybody only by a plain true in an approval."""
+    drain = fields.get("drain", False)
+    if not isinstance(drain, bool):
+        raise Refusal(f'drain has to be true or false, without quotes; send {DECISION_FORM[:-1]}, "drain": true}}')
+    if drain and verb is Verb.REJECT:
+        raise Refusal("a rejection drains nothing: leave drain out")
+    return drain
 
 
 def only(messages: tuple[Any, ...], form: str = DECISION_FORM) -> Any:

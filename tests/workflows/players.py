@@ -13,7 +13,11 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from activities.asks import (
+    AnnotateAsk,
+    Annotated,
     CloseAsk,
+    DrainAsk,
+    Drained,
     Effect,
     EffectAsk,
     ExamineAsk,
@@ -25,6 +29,8 @@ from activities.asks import (
     Place,
     ProposeAsk,
     Proposed,
+    ReadmitAsk,
+    Readmitted,
     RecheckAsk,
     Rechecked,
     RecordAsk,
@@ -37,7 +43,7 @@ from activities.asks import (
 )
 from activities.pulse import pulse
 from activities.search import cluster_attributes, incident_attributes
-from rerail import names
+from rerail import drains, names
 from rerail.records import (
     Advice,
     Anomaly,
@@ -50,6 +56,8 @@ from rerail.records import (
     JobKey,
     JobState,
     Kind,
+    Node,
+    NodeState,
     Notice,
     Plan,
     Result,
@@ -86,7 +94,13 @@ DETECT: dict[str, type] = {
     "follow": FollowAsk,
     "find_job": FindAsk,
 }
-ACT: dict[str, type] = dict.fromkeys(("requeue", "exclude", "take_back", "start", "stop"), EffectAsk)
+EFFECTS = ("requeue", "exclude", "take_back", "start", "stop")
+ACT: dict[str, type] = {
+    **dict.fromkeys(EFFECTS, EffectAsk),
+    "drain": DrainAsk,
+    "readmit": ReadmitAsk,
+    "annotate": AnnotateAsk,
+}
 
 ELSEWHERE = Plan(
     id="p1",
@@ -131,6 +145,13 @@ def proposes(plan: Plan, expires_s: float = 1800, remind_s: float = 1200) -> Ans
 
 def effect(_: EffectAsk) -> Effect:
     return Effect(state=JobState.PENDING, at=AT)
+
+
+def drained(name: str) -> Node:
+    """The node as our drain left it."""
+    return Node(
+        name=name, state=NodeState.DRAINED, reason=drains.reason_of("remediate-job/1", "x"), reason_by="rerail", reason_at=AT
+    )
 
 
 def verified(_: VerifyAsk) -> Verified:
@@ -196,7 +217,10 @@ class Players:
             "survey": stays,
             "follow": stays,
             "find_job": lambda _: ATTEMPT,
-            **dict.fromkeys(ACT, effect),
+            **dict.fromkeys(EFFECTS, effect),
+            "drain": lambda ask: Drained(nodes=tuple(drained(name) for name in ask.nodes)),
+            "readmit": lambda ask: Readmitted(said=(f"{ask.node} takes jobs again",)),
+            "annotate": lambda _: Annotated(),
         }
     )
 
@@ -219,7 +243,7 @@ class Players:
     @property
     def acted(self) -> list[str]:
         """The effects that were tried, in order."""
-        return [name for name, _ in self.heard if name in ACT]
+        return [name for name, _ in self.heard if name in EFFECTS or name == "drain"]
 
     @property
     def told(self) -> list[str]:

@@ -10,6 +10,7 @@ from temporalio.client import WorkflowHandle
 from activities.acting import PAUSED, TOO_LATE, Acting
 from activities.asks import Rechecked, Verified
 from activities.messaging import Messaging
+from activities.nodes import Nodes
 from rerail import names
 from rerail.records import GuardState, Incident, JobState, Result, Stage, Verb
 from tests.activities.paper import PaperAudit, PaperScheduler, failed_job
@@ -22,7 +23,8 @@ def real_acting(theatre: Theatre) -> tuple[PaperScheduler, PaperAudit]:
     """The real effects on a cluster on paper, and the real word of the guard."""
     scheduler, audit = PaperScheduler({"41001": failed_job()}), PaperAudit()
     acting = Acting({"alpha": scheduler}, audit, theatre.client)
-    theatre.players.answers |= {name: getattr(acting, name) for name in ACT}
+    nodes = Nodes({"alpha": scheduler}, audit, theatre.client)
+    theatre.players.answers |= {name: getattr(acting if hasattr(acting, name) else nodes, name) for name in ACT}
     theatre.players.answers["ask_guard"] = Messaging(theatre.client).ask_guard
     return scheduler, audit
 

@@ -55,6 +55,8 @@ Any_ = Annotated[str, typer.Argument(metavar="WHAT", help="An id, a job id, or a
 OnCluster = Annotated[str | None, typer.Option("--cluster", "-c", help="On this cluster only.")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept in the record.", show_default=False)]
 By = Annotated[str | None, typer.Option("--by", envvar="RERAIL_BY", help="Who decides [your login name].")]
+Node = Annotated[str, typer.Argument(metavar="NODE", help="A node's name, as the scheduler prints it.", show_default=False)]
+WithDrain = Annotated[bool, typer.Option("--drain", help="Approve the plan's drain, too; without this no node is drained.")]
 PlanId = Annotated[str | None, typer.Option("--plan", help="The plan that you mean [the one proposed now].")]
 Signal = Annotated[bool, typer.Option("--signal", help="When no worker answers, leave it with Temporal as a signal.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON value instead of text.")]
@@ -182,10 +184,12 @@ async def approve(
     plan: PlanId = None,
     cluster: OnCluster = None,
     signal: Signal = False,
+    drain: WithDrain = False,
     as_json: Json = False,
 ) -> None:
     """Let the plan be carried out. It holds for that plan alone, and the facts are read again before anything is done."""
-    show_answer(await rerail.approve(what, reason, by=by, plan=plan, cluster=cluster, fallback=signal), as_json)
+    answer = await rerail.approve(what, reason, by=by, plan=plan, cluster=cluster, fallback=signal, drain=drain)
+    show_answer(answer, as_json)
 
 
 async def reject(
@@ -215,6 +219,17 @@ async def resume(rerail: "Rerail", cluster: Cluster, reason: Reason, by: By = No
     say_json({"text": said}) if as_json else say([clean(said)])
 
 
+async def readmit(
+    rerail: "Rerail", *, cluster: Cluster, node: Node, reason: Reason, by: By = None, as_json: Json = False
+) -> None:
+    """Give an isolated node back: rerail's own drain of it ends, and jobs that wait may use it again.
+
+    What somebody else drained, or a job's owner excluded, stays as it is.
+    """
+    said = await rerail.readmit(cluster, node, reason, by)
+    say_json({"text": said}) if as_json else say([clean(said)])
+
+
 add(pending, "pending", "pending --cluster alpha --json")
 add(explain, "explain 41001", "explain 41001 --cluster alpha", "explain remediate-job/alpha/41001/1796083200/1 --json")
 add(approve, 'approve 41001 --reason "the GPU is gone"', "approve 41001 --plan 0a1b2c3d --reason ... --by anna")
@@ -225,6 +240,7 @@ add(watch, "watch alpha 41001")
 add(remediate, 'remediate alpha 41001 --reason "loss is stuck"')
 add(pause, 'pause alpha --reason "maintenance until noon"')
 add(resume, 'resume alpha --reason "maintenance is over"')
+add(readmit, 'readmit alpha gpu-02 --reason "the GPU was replaced and tested"')
 add(guard, "guard alpha", "guard alpha --json")
 add(clusters, "clusters", "clusters --json")
 

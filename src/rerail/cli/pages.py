@@ -5,7 +5,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rerail.cli.screen import bold, clean
-from rerail.records import ClusterState, Excerpt, GuardState, Incident, JobWatch, Outcome, Plan, Stage, StepKind, Verdict
+from rerail.records import (
+    ClusterState,
+    Excerpt,
+    GuardState,
+    Incident,
+    Isolation,
+    JobWatch,
+    Outcome,
+    Plan,
+    Recovery,
+    Stage,
+    StepKind,
+    Verdict,
+)
+
+OTHERS_MAX = 20
+"""Attempts of a job that are listed: the last ones."""
 
 JOBS_MAX = 20
 """Jobs listed of one cluster; `--json` has them all."""
@@ -37,6 +53,7 @@ def incident_page(incident: Incident) -> Iterator[str]:
         yield from outcome_rows(incident.outcome)
     for note in incident.notes:
         yield row("note", note)
+    yield from past_rows(incident.history)
     if incident.bundle:
         yield row("evidence in", f"{incident.bundle} (judge it again: rerail diagnose FOLDER)")
     yield from next_step(incident)
@@ -118,6 +135,8 @@ def next_step(incident: Incident) -> Iterator[str]:
     if incident.stage is Stage.AWAITING_APPROVAL and incident.plan and not incident.decided:
         yield ""
         yield f"rerail approve {clean(incident.id)} --plan {clean(incident.plan.id)} --reason WHY"
+        if incident.plan.has(StepKind.DRAIN):
+            yield "  (with --drain the node is drained for all, too; without it only this job is kept away from it)"
         yield f"rerail reject {clean(incident.id)} --reason WHY"
 
 
@@ -161,10 +180,33 @@ def job_page(watch: JobWatch) -> Iterator[str]:
     if watch.last_step is not None:
         yield row("last step", watch.last_step)
     yield row("incident", watch.incident or "none open")
-    for past in watch.history:
-        yield row(
-            "recovery", f"{clock(past.at)}  attempt {past.attempt}  {past.kind}, {past.fault}: {past.cause} -> {past.result}"
-        )
+    yield from past_rows(watch.history)
+    yield from others_rows(watch)
+
+
+def past_rows(history: tuple[Recovery, ...]) -> Iterator[str]:
+    """What was done about earlier attempts: who had them restarted, why, and where their logs are kept."""
+    for past in history:
+        yield row(f"attempt {past.attempt}", f"{clock(past.at)}  {past.kind}, {past.fault}: {past.cause} -> {past.result}")
+        if past.why:
+            yield row("", past.why)
+        if past.restarted:
+            yield row("", f"restarted by rerail{approval(past)}")
+        if past.bundle:
+            yield row("", f"its log is kept in {past.bundle}")
+
+
+def approval(past: Recovery) -> str:
+    """Who said yes, and why."""
+    return f", approved by {past.by}: {past.reason}" if past.by else ""
+
+
+def others_rows(watch: JobWatch) -> Iterator[str]:
+    """Attempts that began without us."""
+    ours = {past.attempt + 1 for past in watch.history if past.restarted}
+    for number in range(max(2, watch.attempt.number - OTHERS_MAX), watch.attempt.number + 1):
+        if number not in ours:
+            yield row(f"attempt {number}", "was started by the scheduler or by somebody, not by rerail")
 
 
 def cluster_page(state: ClusterState) -> Iterator[str]:
@@ -190,9 +232,17 @@ def guard_page(state: GuardState) -> Iterator[str]:
     else:
         yield bold(f"cluster {state.cluster}: acts within its limits")
     for one in state.isolations:
-        yield row("isolated", f"{one.node} since {clock(one.since)} for {one.incident}")
+        yield row("isolated", f"{one.node} since {clock(one.since)} for {one.incident}: {how_isolated(one)}")
     if not state.isolations:
         yield row("isolated", "no node")
+        return
+    yield row("give back", f"rerail readmit {state.cluster} NODE --reason WHY")
+
+
+def how_isolated(one: Isolation) -> str:
+    """What was done to the node."""
+    done = [f"excluded from job {one.job}"] * one.excluded + ["drained for all"] * (one.drained is not None)
+    return ", ".join(done) or "granted, nothing done"
 
 
 PAGES: dict[type, Callable[[Any], Iterator[str]]] = {

@@ -19,7 +19,7 @@ from rerail.client.lookup import LIST_MAX, Lookup
 from rerail.client.past import unfinished
 from rerail.errors import Malformed, NotYet, RerailError
 from rerail.records import ClusterState, GuardState, Incident, Outcome, Stage, Verb
-from rerail.requests import read_decision, read_job_request, read_request
+from rerail.requests import read_decision, read_job_request, read_node_request, read_request
 
 T = TypeVar("T")
 
@@ -99,6 +99,14 @@ class Rerail:
         """The end of a pause: incidents that waited for it go on."""
         return await self.tell_guard(names.RESUME, cluster, reason, by)
 
+    async def readmit(self, cluster: str, node: str, reason: str, by: str | None = None) -> str:
+        """Give an isolated node back: our own drain of it ends, where nobody touched it since, and jobs that wait may use it
+        again. What others drained or excluded stays. Refused where rerail isolated no such node."""
+        said = {"node": node, "by": self.name(by), "reason": reason}
+        request = understood(lambda: read_node_request(said))
+        asking = self.line.update(names.guard_cluster_id(named(cluster)), names.READMIT, request, str)
+        return await self.lookup.of_cluster(cluster, asking)
+
     async def tell_guard(self, message: str, cluster: str, reason: str, by: str | None) -> str:
         request = understood(lambda: read_request({"by": self.name(by), "reason": reason}))
         return await self.lookup.of_cluster(
@@ -174,13 +182,15 @@ class Rerail:
         plan: str | None = None,
         cluster: str | None = None,
         fallback: bool = False,
+        drain: bool = False,
     ) -> Answer:
         """Let the plan be carried out. The approval holds for one plan alone: `plan`, else the one proposed at this moment.
+        A drain in the plan is done only with `drain`.
 
         `fallback` sends it as a signal when no worker answers: Temporal keeps that until one returns, but can't refuse it.
         Refused when the incident has ended, was decided, or proposes another plan by now.
         """
-        return await self.decide(Verb.APPROVE, what, reason, by=by, plan=plan, cluster=cluster, fallback=fallback)
+        return await self.decide(Verb.APPROVE, what, reason, by=by, plan=plan, cluster=cluster, fallback=fallback, drain=drain)
 
     async def reject(
         self,
@@ -233,8 +243,9 @@ class Rerail:
         plan: str | None,
         cluster: str | None,
         fallback: bool,
+        drain: bool = False,
     ) -> Answer:
-        said = {"verdict": verb.value, "reason": reason, "by": self.name(by), "plan": plan or ""}
+        said = {"verdict": verb.value, "reason": reason, "by": self.name(by), "plan": plan or "", "drain": drain}
         decision = understood(lambda: read_decision(said))
         incident = await self.lookup.incident_meant(what, cluster)
         return await Desk(self.line, self.lookup).decide(incident, decision, fallback=fallback)

@@ -6,7 +6,7 @@ from rerail.records.audit import AuditRow
 from rerail.records.decision import Decision, Recorded
 from rerail.records.evidence import Excerpt
 from rerail.records.facts import Facts
-from rerail.records.grant import Grant, GrantAsk, GuardState, Isolation
+from rerail.records.grant import Grant, GrantAsk, GuardState, Isolated, Isolation
 from rerail.records.incident import Incident
 from rerail.records.job import Job, Reading
 from rerail.records.node import Node
@@ -20,6 +20,7 @@ from rerail.records.verdict import Verdict
 from rerail.records.watch import ClusterState, JobWatch
 from rerail.records.words import (
     Advice,
+    Drain,
     FaultClass,
     JobState,
     Kind,
@@ -42,6 +43,7 @@ __all__ = [
     "AuditRow",
     "ClusterState",
     "Decision",
+    "Drain",
     "Excerpt",
     "Facts",
     "FaultClass",
@@ -50,6 +52,7 @@ __all__ = [
     "GuardState",
     "Habits",
     "Incident",
+    "Isolated",
     "Isolation",
     "Job",
     "JobKey",

@@ -13,6 +13,8 @@ class Decision(Record):
     reason: str
     by: str
     plan: str = ""
+    drain: bool = False
+    """True when the plan's drain is approved, too: a plan is never approved with it unless this says so."""
 
 
 class Recorded(Record):

@@ -21,5 +21,7 @@ class Facts(Record):
     """Jobs that wait for the end of this one, or that did and have started."""
     owner: Owner | None = None
     """Who else restarts this job."""
+    cannot_drain: str = ""
+    """Why rerail can't drain nodes here; empty when it can, and where nobody asked."""
     void: str = ""
     """A sentence when an approval given for the earlier facts no longer holds."""

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from rerail.records.node import Node
 from rerail.records.record import Record
 
 
@@ -35,6 +36,24 @@ class Isolation(Record):
     incident: str
     job: str = ""
     since: datetime
+    run: str = ""
+    excluded: bool = False
+    """True once the node is on the job's exclusion list because of us. What its owner had put there himself stays his."""
+    restarts: int = 0
+    """The job's restart count since then: one of that id with a lower one is another job."""
+    drained: Node | None = None
+    """The node as our drain left it."""
+
+
+class Isolated(Record):
+    """What an incident tells the guard once it is done."""
+
+    incident: str
+    run: str = ""
+    job: str = ""
+    restarts: int = 0
+    excluded: tuple[str, ...] = ()
+    drained: tuple[Node, ...] = ()
 
 
 class GuardState(Record):

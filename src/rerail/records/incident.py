@@ -4,7 +4,7 @@ from datetime import datetime
 
 from rerail.records.anomaly import Anomaly
 from rerail.records.decision import Recorded
-from rerail.records.outcome import Outcome
+from rerail.records.outcome import Outcome, Recovery
 from rerail.records.plan import Plan
 from rerail.records.record import Record
 from rerail.records.verdict import Verdict
@@ -27,5 +27,7 @@ class Incident(Record):
     expires_at: datetime | None = None
     bundle: str = ""
     """Folder, on the worker's host, with the copied evidence."""
+    history: tuple[Recovery, ...] = ()
+    """What was done about the job before."""
     notes: tuple[str, ...] = ()
     """What else a reader should know: refused messages, joins, pauses; bounded."""

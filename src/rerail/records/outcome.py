@@ -32,6 +32,14 @@ class Recovery(Record):
     result: Result
     restarted: bool = False
     at: datetime
+    by: str = ""
+    """Who approved the restart: a person, or the policy."""
+    reason: str = ""
+    """Why, in their words."""
+    why: str = ""
+    """What the verdict said."""
+    bundle: str = ""
+    """Folder, on the worker's host, with the attempt's log and the rest of the evidence."""
     run: str = ""
     """The incident's first run: its workflow id alone may have been used before."""
     excluded: tuple[str, ...] = ()

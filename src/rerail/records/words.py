@@ -46,6 +46,13 @@ class Mode(StrEnum):
     AUTONOMOUS = "autonomous"
 
 
+class Drain(StrEnum):
+    """Whether a node may be taken away from everybody: never, or where a person says so in the approval."""
+
+    NEVER = "never"
+    ASK = "ask"
+
+
 class JobState(StrEnum):
     """A scheduler's base state of a job, in our words; flags (completing, requeued ...) are kept beside it."""
 
@@ -149,6 +156,7 @@ class RowKind(StrEnum):
     OUTCOME = "outcome"
     PAUSE = "pause"
     RESUME = "resume"
+    READMIT = "readmit"
     BLIND = "blind"
     SIGHTED = "sighted"
 
