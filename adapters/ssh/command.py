@@ -54,7 +54,7 @@ def _start(session: Session, line: str, deadline: Deadline) -> None:
         with Guard(deadline, session.link.close):  # exec_command waits for ever
             session.channel.exec_command(line)
             session.channel.shutdown_write()
-    except paramiko.SSHException:
+    except (paramiko.SSHException, EOFError, OSError):
         if deadline.passed:
             raise TimeoutError from None
         raise

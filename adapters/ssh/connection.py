@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import paramiko
@@ -73,7 +73,8 @@ class Connection:
             try:
                 yield session
             finally:
-                session.channel.close()
+                with suppress(paramiko.SSHException, EOFError, OSError):  # there may be nobody left to say goodbye to
+                    session.channel.close()
                 session.link.release()
         finally:
             self._places.release()

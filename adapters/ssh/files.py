@@ -73,6 +73,13 @@ class RemoteFiles:
         finally:
             self._give_back(channel, sound=sound)
 
+    def close(self) -> None:
+        """Close the channels that nobody uses; the next file opens one again."""
+        for channel in [self._free.get_nowait() for _ in range(self._free.qsize())]:
+            if channel:
+                channel.undo.close()
+            self._free.put(None)
+
     def _give_back(self, channel: _Channel, *, sound: bool) -> None:
         if not sound:
             channel.undo.close()

@@ -1,7 +1,8 @@
 """Who rerail is on another machine: a user and what proves it, a key, a certificate over it, or an agent."""
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,16 +27,23 @@ class Identity:
     agent: bool = False
     """Keys of the agent at SSH_AUTH_SOCK, where no key is named."""
 
-    def proofs(self) -> Iterator[paramiko.PKey]:
-        """What to try, in order; Misconfigured when there is nothing, or nothing that can be used."""
+    @contextmanager
+    def proofs(self) -> Iterator[Sequence[paramiko.PKey]]:
+        """What to try, in order; Misconfigured when there is nothing, or nothing that can be used. Those of an agent are good
+        while this is open."""
         if self.key:
-            yield self._own(self.key)
+            yield (self._own(self.key),)
             return
-        offered = paramiko.Agent().get_keys() if self.agent else ()
-        if not offered:
-            what = "the agent at SSH_AUTH_SOCK has no keys" if self.agent else "neither key nor agent is set"
-            raise Misconfigured(f"nothing proves that rerail is {self.user}: {what}; set `key`, or `agent: true` and load one")
-        yield from offered[:MOST_AGENT_KEYS]
+        if not self.agent:
+            raise Misconfigured(f"nothing proves that rerail is {self.user}: set `key`, or `agent: true`")
+        agent = paramiko.Agent()
+        try:
+            offered = agent.get_keys()[:MOST_AGENT_KEYS]
+            if not offered:
+                raise Misconfigured(f"nothing proves that rerail is {self.user}: the agent at SSH_AUTH_SOCK has no keys")
+            yield offered
+        finally:
+            agent.close()
 
     def _own(self, file: Path) -> paramiko.PKey:
         try:

@@ -148,23 +148,27 @@ def _begin(transport: paramiko.Transport, address: Address, keys: HostKeys, dead
 
 
 def _authenticate(transport: paramiko.Transport, address: Address, identity: Identity, deadline: Deadline) -> None:
-    for key in identity.proofs():
-        try:
-            with Guard(deadline, transport.close):
-                still = transport.auth_publickey(identity.user, key)
-        except paramiko.BadAuthenticationType:
-            raise Denied(f"{address} takes no keys from {identity.user}; allow PubkeyAuthentication there") from None
-        except paramiko.AuthenticationException:
-            if not transport.is_active():
-                raise paramiko.SSHException("it hung up while we told who we are") from None
-            continue
-        if not still:
+    with identity.proofs() as keys, Guard(deadline, transport.close):
+        if any(_accepted(transport, address, identity, key) for key in keys):
             return
-        raise Denied(f"{address} wants more than the key from {identity.user}: {', '.join(still)[:80]}")
     raise Denied(
         f"{address} does not let {identity} in: put the public key (or trust the certificate's authority) there, and see that "
         f"certificate and account have not run out"
     )
+
+
+def _accepted(transport: paramiko.Transport, address: Address, identity: Identity, key: paramiko.PKey) -> bool:
+    try:
+        still = transport.auth_publickey(identity.user, key)
+    except paramiko.BadAuthenticationType:
+        raise Denied(f"{address} takes no keys from {identity.user}; allow PubkeyAuthentication there") from None
+    except paramiko.AuthenticationException:
+        if not transport.is_active():
+            raise paramiko.SSHException("it hung up while we told who we are") from None
+        return False
+    if still:
+        raise Denied(f"{address} wants more than the key from {identity.user}: {', '.join(still)[:80]}")
+    return True
 
 
 def reason(error: BaseException) -> str:
