@@ -120,7 +120,7 @@ async def test_a_cluster_watch_carries_its_jobs_and_its_blindness(theatre: Theat
     assert sorted(int(a.job.job_id) for a in state.jobs) == list(range(12))
     assert (state.blind_since, state.blind_why, state.read_at) == (AT, "no answer", AT)
     assert [str(ask.kind) for ask in theatre.players.asked("note")] == ["blind"]
-    assert len(theatre.players.asked("follow")) == 12
+    await until(lambda: len(theatre.players.asked("follow")) == 12, "a watcher for each job")
     hold.set()
 
 
