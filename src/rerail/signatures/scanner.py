@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 from rerail.records import Role
 from rerail.signatures.catalogue import ALL
-from rerail.signatures.engine import Engine, compiled, engine
+from rerail.signatures.engine import Engine, compiled, engine, fitting
 from rerail.signatures.hit import Hit
 from rerail.signatures.signature import Signature
 
@@ -95,7 +95,7 @@ def _parts(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def scan(data: bytes, rows: Sequence[Signature] = ALL, engine_name: str = "") -> list[Hit]:
     """All hits in a text, by line and row; one pass."""
-    scanner = Scanner(rows, engine_name)
+    scanner = Scanner(rows, engine_name or fitting(len(data)))
     hits = []
     for at in range(0, len(data), PIECE):
         hits += scanner.feed(data[at : at + PIECE])
