@@ -32,6 +32,7 @@ COMMENT_TRIES = 4
 
 PAUSED = "Paused"
 TOO_LATE = "TooLate"
+FORGOTTEN = "Forgotten"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,10 @@ class Acting:
             if not acted and kind.ready(ask, job):
                 await self.act(kind, ask, job)
                 acted = True
+            elif time.monotonic() > until and kind.after_requeue and job.restarts == ask.attempt.restarts:
+                raise ApplicationError(
+                    f"the scheduler has forgotten the requeue of job {job.job_id}", type=FORGOTTEN, non_retryable=True
+                )
             elif time.monotonic() > until:
                 raise Transient(f"{kind.name} does not show in a fresh read yet: the job is {job.state} {' '.join(job.flags)}")
             else:

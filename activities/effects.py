@@ -22,6 +22,8 @@ class EffectKind:
     ready: Callable[[EffectAsk, Job], bool] = lambda ask, job: True
     patience_s: float = 10.0
     """How long a fresh read may take to show it, before the activity is tried again (and looks first)."""
+    after_requeue: bool = False
+    """True when the scheduler has to show the requeue before it."""
 
 
 def restarted(ask: EffectAsk, job: Job) -> bool:
@@ -34,7 +36,9 @@ def not_the_failed_attempt(ask: EffectAsk, job: Job) -> str:
 
 
 def not_waiting_anew(ask: EffectAsk, job: Job) -> str:
-    """Exclusions and begin times are for the one attempt that waits after the failed one."""
+    """Exclusions are for the one attempt that waits after the failed one."""
+    if job.restarts == ask.attempt.restarts and job.state is not JobState.CANCELLED:
+        return ""  # not yet, or no longer: a controller that was killed comes back with what it had written down
     if job.restarts != ask.attempt.restarts + 1:
         return f"the job is at restart count {job.restarts}, not at the {ask.attempt.restarts + 1} that waits for us"
     if job.state is not JobState.PENDING:
@@ -53,6 +57,9 @@ def send_back(ask: EffectAsk, job: Job, scheduler: Scheduler) -> None:
     scheduler.requeue(job.job_id, running=not job.state.ended)
 
 
+AFTER_REQUEUE_S = 60.0
+"""How long the requeue may not be seen: a controller that came back takes up to half a minute to see that a job is gone."""
+
 REQUEUE = EffectKind(
     name="requeue",
     done=restarted,
@@ -64,20 +71,29 @@ EXCLUDE = EffectKind(
     done=lambda ask, job: set(ask.nodes) <= set(job.excluded_nodes),
     act=lambda ask, job, scheduler: scheduler.exclude(job.job_id, sorted({*job.excluded_nodes, *ask.nodes})),
     too_late=not_waiting_anew,
+    ready=restarted,
+    patience_s=AFTER_REQUEUE_S,
+    after_requeue=True,
 )
 TAKE_BACK = EffectKind(
     name="take_back",
     done=lambda ask, job: not set(ask.nodes) & set(job.excluded_nodes),
     act=lambda ask, job, scheduler: scheduler.exclude(job.job_id, sorted({*job.excluded_nodes} - {*ask.nodes})),
     too_late=not_waiting_anew,
+    ready=restarted,
+    patience_s=AFTER_REQUEUE_S,
+    after_requeue=True,
 )
 START = EffectKind(
     name="start",
-    done=lambda ask, job: job.state is not JobState.PENDING or not (job.completing or waits_for_time(ask, job)),
+    done=lambda ask, job: (
+        restarted(ask, job) and not (job.state is JobState.PENDING and (job.completing or waits_for_time(ask, job)))
+    ),
     act=lambda ask, job, scheduler: scheduler.start_now(job.job_id),
-    too_late=lambda ask, job: "" if restarted(ask, job) else "the job was never sent back to the queue",
+    too_late=lambda ask, job: "the job was cancelled meanwhile" if job.state is JobState.CANCELLED else "",
     # A begin time set while the failed attempt is being cleaned up is overwritten when that ends (Slurm 22.05, measured).
-    ready=lambda ask, job: not job.completing,
+    ready=lambda ask, job: restarted(ask, job) and not job.completing,
+    after_requeue=True,
     patience_s=100.0,  # KillWait 30 s + UnkillableStepTimeout 60 s are Slurm's defaults for processes that do not want to die
 )
 STOP = EffectKind(

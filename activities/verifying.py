@@ -21,6 +21,9 @@ QUEUE_PATIENCE_S = 24 * 3600.0
 """How long a restarted job may wait in the queue: a day, as a full cluster is no failure of the recovery."""
 
 
+FORGOTTEN_AFTER_S = 120.0
+"""How long a job may be shown as it failed, although it was restarted: then its scheduler has forgotten the restart."""
+
 WAIT_TOLD_AFTER = timedelta(seconds=10)
 """How long a job waits for the same reason before anybody is told: reasons come and go while the scheduler makes up its mind."""
 
@@ -76,7 +79,7 @@ class Verifier:
             if job is None:
                 return self.answer(False, "the scheduler no longer knows the job")
             if job.restarts <= self.ask.attempt.restarts:
-                return self.over_time("the scheduler does not show the restart")
+                return self.over_time("the scheduler does not show the restart", forgotten=job.state.ended)
             if job.restarts > self.ask.attempt.restarts + 1:
                 return self.answer(False, f"it was restarted once more (restart count {job.restarts})")
             await self.read(job)
@@ -144,8 +147,9 @@ class Verifier:
         )
         return f"resumed at step {self.proof.resumed_step}{saved}; {past}"
 
-    def over_time(self, why: str) -> Verified | None:
+    def over_time(self, why: str, *, forgotten: bool = False) -> Verified | None:
         patience = QUEUE_PATIENCE_S if self.proof.running_at is None else self.ask.give_up_s
+        patience = FORGOTTEN_AFTER_S if forgotten else patience
         waited = (datetime.now(UTC) - (self.proof.running_at or self.began)).total_seconds()
         return self.answer(False, f"{why} within {patience:.0f} s") if waited > patience else None
 

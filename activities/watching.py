@@ -94,7 +94,7 @@ def compare(ask: SurveyAsk, reading: Reading, scope: Scope) -> Survey:
     """What a reading shows beside what is known."""
     appeared: list[Attempt] = []
     updated: list[Attempt] = []
-    here = {job.job_id: job for job in reading.jobs if scope.holds(job) and not wishes(job.comment).off}
+    here = {job.job_id: job for job in reading.jobs if mine(job, scope)}
     for job_id, job in here.items():
         known = ask.known.get(job_id)
         if known is None and not worth_watching(job, ask.read_at):
@@ -106,6 +106,11 @@ def compare(ask: SurveyAsk, reading: Reading, scope: Scope) -> Survey:
             updated.append(now)
     gone = tuple(job_id for job_id in ask.known if job_id not in here)
     return Survey(read_at=reading.read_at, appeared=tuple(appeared), updated=tuple(updated), gone=gone)
+
+
+def mine(job: Job, scope: Scope) -> bool:
+    """True when the job is ours to watch: in scope, not turned off by its owner, and not led by another."""
+    return not job.led and scope.holds(job) and not wishes(job.comment).off
 
 
 def has_news(ask: SurveyAsk, survey: Survey) -> bool:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
-from activities.acting import PAUSED, TOO_LATE
+from activities.acting import FORGOTTEN, PAUSED, TOO_LATE
 from activities.asks import Effect, EffectAsk, Examined, RecheckAsk, Rechecked, Verified, VerifyAsk
 from rerail import names
 from rerail.records import Anomaly, Grant, GrantAsk, NoticeKind, Outcome, Plan, Result, Stage, Step, StepKind
@@ -19,6 +19,9 @@ from workflows.sentence import begin, say
 
 VERIFY_FOR = timedelta(minutes=30)
 """How long a restarted job may run without being seen past the failed step: loading and compiling take 20 min at scale."""
+
+REQUEUES_MAX = 3
+"""How often a requeue is sent to a scheduler whose controller forgets it: each time its fail-over would have to lose it again."""
 
 ASK_AGAIN_AFTER = timedelta(minutes=10)
 """A pause is asked about again after this, in case the guard's word was lost."""
@@ -95,14 +98,25 @@ class Execution:
 
     async def see_through(self, plan: Plan) -> None:
         """The job waits by a begin time: were we to die now, or be paused for long, the scheduler would start it by itself."""
-        try:
-            if plan.excluded:
-                await self.unpaused("exclude", nodes=plan.excluded)
-                self.excluded = plan.excluded
-            if plan.has(StepKind.RESTART):  # what the scheduler requeued by itself starts when the scheduler wants it to
-                await self.unpaused("start")
-        except ActivityError as error:
-            self.chronicle.remark(f"after the requeue: {cause_of(error)}; the scheduler starts the job by itself")
+        for again in range(REQUEUES_MAX):
+            try:
+                await self.follow_up(plan, again=again > 0)
+            except ActivityError as error:
+                if type_of(error) == FORGOTTEN:
+                    self.chronicle.remark(f"{cause_of(error)}: its controller came back with an older state")
+                    continue
+                self.chronicle.remark(f"after the requeue: {cause_of(error)}; the scheduler starts the job by itself")
+            return
+
+    async def follow_up(self, plan: Plan, *, again: bool) -> None:
+        """What belongs to the attempt that waits."""
+        if again and plan.has(StepKind.RESTART):
+            await self.unpaused("requeue", lifts=plan.lifts)
+        if plan.excluded:
+            await self.unpaused("exclude", nodes=plan.excluded)
+            self.excluded = plan.excluded
+        if plan.has(StepKind.RESTART):  # what the scheduler requeued by itself starts when the scheduler wants it to
+            await self.unpaused("start")
 
     async def effect(self, name: str, *, nodes: tuple[str, ...] = (), lifts: bool = False) -> Effect:
         """One effect; ActivityError of the type PAUSED while somebody has paused the cluster."""
@@ -111,11 +125,11 @@ class Execution:
         summary = f"{name} {chronicle.job_id} {', '.join(nodes)}".strip()
         return await say(name, ask, Effect, queue=self.act_queue, summary=summary, profile=EFFECT)
 
-    async def unpaused(self, name: str, *, nodes: tuple[str, ...] = ()) -> Effect:
+    async def unpaused(self, name: str, *, nodes: tuple[str, ...] = (), lifts: bool = False) -> Effect:
         """One effect, once nobody pauses the cluster any more."""
         while True:
             try:
-                return await self.effect(name, nodes=nodes)
+                return await self.effect(name, nodes=nodes, lifts=lifts)
             except ActivityError as error:
                 if type_of(error) != PAUSED:
                     raise

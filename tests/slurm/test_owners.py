@@ -125,7 +125,10 @@ class Site:
 
     def actions(self, job_id: str) -> list[str]:
         """What was done to the job, by the audit trail."""
-        rows = AuditStore(load(self.mortal.settings).audit_url()).rows()
+        settings = load(self.mortal.settings)
+        if not (settings.state / "audit.db").exists():
+            return []
+        rows = AuditStore(settings.audit_url()).rows()
         return [row.text.split()[0] for _, row in rows if row.job_id == job_id and row.kind == "action"]
 
 
