@@ -1,9 +1,9 @@
 """One shared look at a cluster: one read an interval whatever the number of jobs, and one at once when something happens.
 
 A nudge says that something happened, never what; it only makes the next read earlier. Reads are paid from a purse that fills by
-one each interval (each second, where the interval is longer) and holds two: after a quiet while a nudge is served at once, and on
-the long run nudges add nothing to the load of a cluster that is read each second. Nudges that come while a read is under way, or
-while the purse is empty, share the next one.
+one each interval (each second, where the interval is longer) and holds two. A read that is merely due takes from a full purse
+only, so that one is left for an event; a nudged read takes the last one. On the long run that is one read a second at the most,
+however many events come: those that come while a read is under way, or while the purse is empty, share the next one.
 """
 
 import asyncio
@@ -48,8 +48,8 @@ class ClusterView:
     _error: RerailError | None = None
     _begun_at: float = float("-inf")
     """When the last read began: nothing that came later is sure to be in it."""
-    _nudged_at: float | None = None
-    """The oldest nudge that no read has served."""
+    _wanted_at: float | None = None
+    """When the earliest nudge that no read has served wants to be."""
     _rested_at: float = float("-inf")
     """Until then a scheduler that answers slowly is left alone."""
     _purse: float = PURSE_MAX
@@ -78,10 +78,11 @@ class ClusterView:
         await self.reading()
         return self._jobs.get(job_id)
 
-    def nudge(self) -> None:
-        """Something happened: those who wait in `pause` look as soon as a read is due. To be called on the event loop."""
-        if self._nudged_at is None:
-            self._nudged_at = self.clock()
+    def nudge(self, within_s: float = 0.0) -> None:
+        """Something happened: those who wait in `pause` look within that time, or as soon as the purse allows. To be called on
+        the event loop."""
+        wanted_at = self.clock() + max(within_s, GATHER_S)
+        self._wanted_at = wanted_at if self._wanted_at is None else min(self._wanted_at, wanted_at)
         self._nudge.set()
 
     async def pause(self, most_s: float) -> None:
@@ -95,10 +96,11 @@ class ClusterView:
     def due_in_s(self) -> float:
         """Seconds until the next read may begin; none or less when it is due."""
         now = self.clock()
-        due = self._begun_at + self.interval_s
-        if self._nudged_at is not None:
-            due = min(due, self._nudged_at + GATHER_S)
-        return max(due - now, self._rested_at - now, (1.0 - self._saved(now)) * self._earned_each_s)
+        saved, earned_each_s = self._saved(now), self._earned_each_s
+        due = max(self._begun_at + self.interval_s - now, (PURSE_MAX - saved) * earned_each_s)
+        if self._wanted_at is not None:
+            due = min(due, max(self._wanted_at - now, (1.0 - saved) * earned_each_s))
+        return max(due, self._rested_at - now)
 
     @property
     def _earned_each_s(self) -> float:
@@ -111,7 +113,7 @@ class ClusterView:
     async def _refresh(self) -> None:
         begun = self._begun_at = self.clock()
         self._purse, self._filled_at = self._saved(begun) - 1.0, begun
-        self._nudged_at, self._nudge = None, asyncio.Event()
+        self._wanted_at, self._nudge = None, asyncio.Event()
         self.reads += 1
         try:
             self._reading, self._error = await asyncio.to_thread(self.scheduler.read), None

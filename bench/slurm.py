@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError
 
 from adapters.schedulers.slurm import table
 from rerail import names
@@ -156,11 +157,19 @@ async def seen_after(site: Site, job_id: str) -> float | None:
     query, until = f"WorkflowType = '{names.REMEDIATE_JOB}' AND {names.SA_JOB} = '{job_id}'", time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         exited_at = site.exited_at(job_id)
-        found = [one.start_time.timestamp() async for one in site.client.list_workflows(query)]
+        found = [one.start_time.timestamp() for one in await listed(site.client, query)]
         if exited_at and found:
             return min(found) - exited_at
         await asyncio.sleep(0.2)
     return None
+
+
+async def listed(client: Client, query: str) -> list[WorkflowExecution]:
+    """None while the server is too busy to say."""
+    try:
+        return [one async for one in client.list_workflows(query)]
+    except RPCError:
+        return []
 
 
 # -- 2. What looking costs --------------------------------------------------------------------------------------------
@@ -245,8 +254,8 @@ async def told(client: Client, job_id: str) -> Incident | None:
     person, until = Rerail(client, by="bench"), time.monotonic() + PATIENCE_S
     query = f"WorkflowType = '{names.REMEDIATE_JOB}' AND {names.SA_JOB} = '{job_id}'"
     while time.monotonic() < until:
-        async for found in client.list_workflows(query):
-            with contextlib.suppress(RerailError):
+        for found in await listed(client, query):
+            with contextlib.suppress(RerailError):  # a busy service may not answer in time
                 incident = await person.explain(found.id)
                 assert isinstance(incident, Incident)
                 if incident.stage is Stage.AWAITING_APPROVAL and incident.decided is None:
@@ -272,6 +281,7 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
             await minute(here, "starting", service, 5, events=False)
             await minute(here, "quiet", service, args.minute_s, events=False)
             await minute(here, "an event each half second", service, args.minute_s, events=True)
+            save(here.samples)
             await approvals(here, args.approvals)
         return here.samples
 

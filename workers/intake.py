@@ -36,6 +36,18 @@ REQUEST_S = 2.0
 MOST_REQUESTS = 32
 """HTTP requests under way at once; more are turned away."""
 
+
+class EventKind(StrEnum):
+    """What a hook saw."""
+
+    STARTED = "started"
+    ENDED = "ended"
+    NODE = "node"
+
+
+WITHIN_S = {EventKind.STARTED: 1.0, EventKind.ENDED: 0.0, EventKind.NODE: 1.0}
+"""How soon an event wants to be looked at, by its kind: nobody waits for a start, and a node's end is its jobs' end."""
+
 MODE = 0o660
 """Of the socket: our user and the group that may send."""
 
@@ -45,14 +57,6 @@ _MESSAGE = re.compile(
 )
 _JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,9}|\+[0-9]{1,4})?")
 _REQUEST = re.compile(rb"POST /events HTTP/1\.[01]")
-
-
-class EventKind(StrEnum):
-    """What a hook saw."""
-
-    STARTED = "started"
-    ENDED = "ended"
-    NODE = "node"
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,9 @@ def understood(message: bytes) -> Event | None:
 
 @dataclass
 class Intake:
-    """Takes messages and nudges: `nudges` by cluster. Counts what it took and what it refused."""
+    """Takes messages and nudges: `nudges` by cluster, told within how many seconds to look. Counts what it took and refused."""
 
-    nudges: Mapping[str, Callable[[], None]]
+    nudges: Mapping[str, Callable[[float], None]]
     token: str = ""
     taken: int = 0
     refused: int = 0
@@ -95,7 +99,7 @@ class Intake:
             return HTTPStatus.BAD_REQUEST if event is None else HTTPStatus.NOT_FOUND
         self.taken += 1
         log.debug("%s %s on %s", event.kind, event.subject, event.cluster)
-        self.nudges[event.cluster]()
+        self.nudges[event.cluster](WITHIN_S[event.kind])
         return HTTPStatus.NO_CONTENT
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,7 +149,7 @@ class Datagrams(asyncio.DatagramProtocol):
 
 
 @contextlib.asynccontextmanager
-async def intake(settings: IntakeSettings | None, nudges: Mapping[str, Callable[[], None]]) -> AsyncIterator[Intake | None]:
+async def intake(settings: IntakeSettings | None, nudges: Mapping[str, Callable[[float], None]]) -> AsyncIterator[Intake | None]:
     """An open intake for as long as the block runs; None where none is wanted. Misconfigured when it can't be opened."""
     if settings is None:
         yield None

@@ -72,6 +72,31 @@ async def test_a_storm_of_events_makes_one_read_a_second(interval_s: float, nudg
     assert 100 <= reads <= 120 + views.PURSE_MAX
 
 
+@pytest.mark.parametrize("every_s", [1.5, 2.0, 5.0])
+async def test_events_that_are_not_too_many_are_each_looked_at_at_once(every_s: float) -> None:
+    """The reads that are merely due leave one for them."""
+    looker = Looker()
+    await looker.through(60)
+    began = looker.view.reads
+    for _ in range(40):
+        await looker.through(every_s - 2 * views.GATHER_S)
+        before = looker.view.reads
+        looker.view.nudge()
+        await looker.through(2 * views.GATHER_S)
+        assert looker.view.reads == before + 1
+    assert looker.view.reads - began <= 40 * every_s + views.PURSE_MAX
+
+
+async def test_an_event_that_has_time_is_looked_at_with_the_next_read_that_is_due() -> None:
+    looker = Looker()
+    await looker.through(60)
+    reads = 0
+    for _ in range(100):
+        looker.view.nudge(within_s=1.0)
+        reads += await looker.through(0.3)
+    assert reads <= 31
+
+
 async def test_an_event_during_a_read_is_not_taken_for_seen() -> None:
     looker = Looker()
     await looker.through(10)

@@ -6,8 +6,9 @@ import pwd
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -71,25 +72,62 @@ def dead(cluster: Cluster) -> Iterator[None]:
         cluster.start_controller()
 
 
-@pytest.mark.parametrize("outage", [frozen, dead])
-async def test_a_job_that_fails_while_nobody_answers_is_found_afterwards_and_nothing_else_is(
-    cluster: Cluster, scheduler: SlurmScheduler, until: Until, sleeper: Sleeper, outage: Callable[[Cluster], object]
-) -> None:
-    running_since = time.time()
-    failing, lasting = sleeper(seconds=12, exit_code=7), sleeper()
-    for job_id in (failing, lasting):
-        await asyncio.to_thread(until, job_id, lambda job: job.state is JobState.RUNNING)
-    wait_until(lambda: cluster.state_saved_since(running_since), 30, "saved state")
-    follow_failing, follow_lasting = follower(scheduler, failing), follower(scheduler, lasting)
-    before = SurveyAsk(cluster="testbed", known={failing: follow_failing.at.attempt, lasting: follow_lasting.at.attempt})
-    with outage(cluster):  # type: ignore[attr-defined]
-        meanwhile = await asyncio.gather(*(look(f, OUTAGE_S, until_seen=False) for f in (follow_failing, follow_lasting)))
-    assert meanwhile == [None, None]
-    followed = await look(follow_failing, PATIENCE_S, until_seen=True)
+@contextmanager
+def failed_over(cluster: Cluster) -> Iterator[None]:
+    """slurmctld is gone for good, and its backup takes over after SlurmctldTimeout."""
+    cluster.kill_controller()
+    yield
+
+
+async def nothing_false_and_nothing_lost(cluster: Cluster, outage: Callable[[Cluster], AbstractContextManager[None]]) -> None:
+    """One job fails while nobody answers, one lasts."""
+    scheduler = SlurmScheduler("testbed", InCluster(str(cluster.slurm_conf)))
+    submitted = time.time()
+    jobs = [cluster.sbatch("--output=/dev/null", f"--wrap={script}") for script in ("sleep 15; exit 7", "sleep 600")]
+    for job_id in jobs:
+        await asyncio.to_thread(wait_until, partial(running, scheduler, job_id), PATIENCE_S, f"start of {job_id}")
+    await asyncio.to_thread(wait_until, lambda: cluster.state_saved_since(submitted + 2), 30, "saved state")
+    failing, lasting = (follower(scheduler, job_id) for job_id in jobs)
+    before = SurveyAsk(
+        cluster="testbed", known={job_id: f.at.attempt for job_id, f in zip(jobs, (failing, lasting), strict=True)}
+    )
+    with outage(cluster):
+        meanwhile = await asyncio.gather(*(look(f, OUTAGE_S, until_seen=False) for f in (failing, lasting)))
+    assert meanwhile[1] is None
+    followed = meanwhile[0] or await look(failing, PATIENCE_S, until_seen=True)
     assert followed
     assert (followed.seen, [s.kind for s in followed.symptoms]) == (Seen.ANOMALY, [Kind.CRASH])
-    assert await look(follow_lasting, 3, until_seen=False) is None
-    assert compare(before, await follow_lasting.view.reading(), Scope()).gone == ()
+    assert await look(lasting, 3, until_seen=False) is None
+    assert compare(before, await lasting.view.reading(), Scope()).gone == ()
+    cluster.run(["scancel", *jobs])
+
+
+def running(scheduler: SlurmScheduler, job_id: str) -> bool:
+    return scheduler.job(job_id).state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("outage", [frozen, dead])
+async def test_a_job_that_fails_while_slurmctld_is_away_is_found_afterwards_and_nothing_else_is(
+    cluster: Cluster, outage: Callable[[Cluster], AbstractContextManager[None]]
+) -> None:
+    await nothing_false_and_nothing_lost(cluster, outage)
+
+
+@pytest.fixture
+def paired() -> Iterator[Cluster]:
+    """A cluster with a backup controller, which stands on a machine of its own."""
+    extra = "SlurmctldHost=spare(127.0.0.3)\nCommunicationParameters=NoCtldInAddrAny"
+    with slots.running(nodes=2, extra=extra) as cluster:
+        with (cluster.settings.etc / "hosts").open("a") as hosts:
+            hosts.write("127.0.0.3 spare\n")
+        cluster.processes.start_node("spare", cluster.settings.etc, ["slurmctld", "-D"], cluster.environment)
+        wait_until(lambda: cluster.run(["scontrol", "ping"], check=False).count("is UP") == 2, 30, "the backup controller")
+        yield cluster
+        cluster.processes.stop("spare", signal.SIGKILL)
+
+
+async def test_a_job_that_fails_while_slurmctld_fails_over_is_found_and_nothing_else_is(paired: Cluster) -> None:
+    await nothing_false_and_nothing_lost(paired, failed_over)
 
 
 @pytest.mark.parametrize("off_s", [-20, 0, 20])

@@ -29,9 +29,11 @@ class Nudged:
 
     def __init__(self) -> None:
         self.times = 0
+        self.within_s = float("inf")
 
-    def __call__(self) -> None:
+    def __call__(self, within_s: float) -> None:
         self.times += 1
+        self.within_s = within_s
 
     async def until(self, times: int) -> None:
         async with asyncio.timeout(10):
@@ -206,6 +208,15 @@ async def test_connections_that_say_nothing_are_closed_and_hold_nobody_up(
         writer.close()
     assert b" 204 " in await answer(port, post(GOOD))
     assert nudged.times == 1
+
+
+def test_an_end_is_urgent_and_a_start_is_not() -> None:
+    nudged = Nudged()
+    taking = Intake({"alpha": nudged})
+    taking.take(GOOD)
+    ended = nudged.within_s
+    taking.take(b"started alpha 41001")
+    assert ended == 0 < nudged.within_s
 
 
 async def test_without_settings_there_is_no_intake() -> None:
