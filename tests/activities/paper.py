@@ -38,7 +38,7 @@ class PaperScheduler:
     """Nodes with a state and a reason of their own."""
     no_drains: str = ""
     scripts: dict[str, bytes] = field(default_factory=dict)
-    ways: Habits = Habits()
+    ways: Habits = field(default_factory=Habits)
     granted: frozenset[Right] = ALL_RIGHTS
 
     def rights(self) -> frozenset[Right]:

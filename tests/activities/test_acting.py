@@ -1,6 +1,7 @@
 """Effects: each looks, acts once at most and only on the attempt that failed, and reads back. On a cluster on paper."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.acting import PAUSED, TOO_LATE, Acting
+from activities import acting, effects
+from activities.acting import FORGOTTEN, PAUSED, TOO_LATE, Acting
 from activities.asks import Effect, EffectAsk
 from rerail.errors import OutcomeUnknown, Refused, Unreadable
 from rerail.records import Attempt, GuardState, JobKey, JobState
@@ -188,3 +190,47 @@ async def test_a_begin_time_stays_until_the_failed_attempt_is_cleaned_up() -> No
     await world.do("start")
     assert world.commands == ["start_now"]
     assert looks[:3] == [0, 0, 0]
+
+
+async def test_a_requeue_that_the_controller_has_forgotten_is_waited_for() -> None:
+    """A slurmctld that is killed comes back with what it had written down, and sees later that the job is gone."""
+    world = World(state=JobState.RUNNING)
+    looks: list[str] = []
+
+    def gone(name: str) -> None:
+        looks.append(name)
+        if looks.count("job") == 3:
+            world.scheduler.change("41001", **WAITING)
+
+    world.scheduler.before = gone
+    assert not (await world.do("exclude", ("gpu-02",))).found_done
+    assert world.commands == ["exclude"]
+    assert looks.index("exclude") > 2
+
+
+@pytest.mark.parametrize("name", ["exclude", "take_back", "start"])
+async def test_a_requeue_that_stays_forgotten_is_told_apart_from_one_that_is_slow(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = {"exclude": effects.EXCLUDE, "take_back": effects.TAKE_BACK, "start": effects.START}
+    monkeypatch.setattr(acting, name.upper(), replace(kinds[name], patience_s=0.0))
+    world = World(excluded_nodes=("gpu-02",) if name == "take_back" else ())
+    with pytest.raises(ApplicationError, match="has forgotten the requeue") as caught:
+        await world.do(name, ("gpu-02",))
+    assert caught.value.type == FORGOTTEN
+    assert world.commands == []
+
+
+async def test_a_node_is_given_back_and_the_owners_own_list_stays() -> None:
+    world = World(**WAITING, excluded_nodes=("gpu-02", "gpu-03", "gpu-06"))
+    await world.do("take_back", ("gpu-03",))
+    assert world.scheduler.commands == [("exclude", "41001", ("gpu-02", "gpu-06"))]
+    assert (await world.do("take_back", ("gpu-03",))).found_done
+
+
+@pytest.mark.parametrize(("lifts", "said"), [(True, ["permit_requeue", "requeue"]), (False, ["requeue"])])
+async def test_an_owners_no_requeue_is_lifted_only_when_the_plan_says_so(lifts: bool, said: list[str]) -> None:
+    world = World(requeue=False)
+    ask = EffectAsk(run="run", attempt=ATTEMPT, lifts=lifts)
+    await ActivityEnvironment().run(world.acting.requeue, ask)
+    assert world.commands == said  # a scheduler that minds refuses the requeue itself
