@@ -60,6 +60,7 @@ from rerail.records import (
     NodeState,
     Notice,
     Plan,
+    Recovery,
     Result,
     Stage,
     Step,
@@ -269,12 +270,14 @@ class Theatre:
     client: Client
     players: Players
 
-    async def incident(self, sighting: Anomaly | None = None, *, tells: bool = True) -> "Played":
+    async def incident(
+        self, sighting: Anomaly | None = None, *, tells: bool = True, history: tuple[Recovery, ...] = ()
+    ) -> "Played":
         """An incident, opened as its detector does it."""
         seen = sighting or anomaly()
         handle = await self.client.start_workflow(
             names.REMEDIATE_JOB,
-            RemediateInput(anomaly=seen, tells=tells),
+            RemediateInput(anomaly=seen, tells=tells, history=history),
             id=names.remediate_job_id(seen.attempt),
             task_queue=names.CONTROL_QUEUE,
             search_attributes=incident_attributes(seen.attempt),
