@@ -87,8 +87,17 @@ def _open(path: str) -> int | None:
 
 def check_path(path: str) -> None:
     """Misconfigured unless it is a full path."""
-    if not path.startswith("/") or "\0" in path or len(path) > MAX_PATH:
+    if not path.startswith("/") or "\0" in path or len(path) > MAX_PATH or not _encodable(path):
         raise Misconfigured(f"{shown(path)} is no full path of a file: give a path that begins with /.")
+
+
+def _encodable(path: str) -> bool:
+    """False for half a character, which no file system takes."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_kind(path: str, mode: int) -> None:

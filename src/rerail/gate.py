@@ -11,6 +11,7 @@ refused and logged. One request serves files instead: the reading half of SFTP, 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import shlex
@@ -113,10 +114,15 @@ class Asked(NamedTuple):
 
 def understood(argv: tuple[str, ...]) -> Asked | None:
     """The row that the words fit, by its role; None when there is none."""
-    for row, patterns in _COMPILED:
-        if len(patterns) == len(argv) and all(pattern.fullmatch(word) for pattern, word in zip(patterns, argv)):  # noqa: B905 - 3.9
+    for row in TABLE:
+        words = row.words.split(" ")
+        if len(words) == len(argv) and all(map(_fits, words, argv)):
             return Asked(row.role, argv)
     return None
+
+
+def _fits(word: str, given: str) -> bool:
+    return bool(_pattern(word).fullmatch(given)) if "{" in word else word == given
 
 
 def words_of(request: bytes) -> tuple[str, ...]:
@@ -126,12 +132,11 @@ def words_of(request: bytes) -> tuple[str, ...]:
     return tuple(shlex.split(request.decode("utf-8"), posix=True))
 
 
+@functools.lru_cache(maxsize=None)  # noqa: UP033 - compiled when it is needed: a gate starts for each command
 def _pattern(word: str) -> re.Pattern[str]:
     parts = re.split(r"\{([a-z]+)\}", word)
     return re.compile("".join(f"(?:{KINDS[part]})" if odd % 2 else re.escape(part) for odd, part in enumerate(parts)))
 
-
-_COMPILED = tuple((row, tuple(_pattern(word) for word in row.words.split(" "))) for row in TABLE)
 
 # -- Running one command ----------------------------------------------------------------------------------------------
 

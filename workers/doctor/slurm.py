@@ -23,7 +23,7 @@ CRED_EXPIRE_S = 120
 """Slurm's default; a requeued job waits one second longer than this."""
 
 Config = Mapping[str, str]
-_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9]*)[ \t]*= ?(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_]*)[ \t]*= ?(.*)$", re.MULTILINE)
 _NOTHING = ("(null)", "none", "accounting_storage/none", "")
 
 
