@@ -5,6 +5,7 @@ ends of its blocks, and the surroundings of what looks like an error are walked:
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,8 +32,9 @@ WALK_END = 240
 AROUND_ERRORS = 300
 """Lines walked after something that looks like an error: the length of a long interleaved traceback."""
 
-MOST_WALKED = 150_000
-"""Lines walked of a larger log in all, its last block left out of the count."""
+WALKED_FRONT, WALKED_ON, WALKED_END = 12_000, 8_000, 5_000
+"""Lines walked around errors of a larger log: anywhere from the front on, evenly over the rest, and in its last END bytes. A line
+costs up to 40 us, so this is at most a second."""
 
 MOST_HITS = 100_000
 """Known lines looked at in a log, the last END bytes left out of the count: RE2 reads a text of nothing but different failures
@@ -114,8 +116,8 @@ class JobLog:
 
     def time_near(self, line: int) -> datetime | None:
         """The last time told at or before a line, else the first one after it."""
-        at = next((at for number, at in reversed(self.times) if number <= line), None)
-        return at or (self.times[0][1] if self.times else None)
+        after = bisect_right(self.times, line, key=lambda told: told[0])
+        return self.times[max(0, after - 1)][1] if self.times else None
 
 
 def _compiled(pattern: str) -> Any:
@@ -213,7 +215,9 @@ class _Reading:
         """What was found."""
         if self._unsighted[0]:
             first, last = self._unsighted
-            self.log.notes.append(f"{MOST_HITS} known lines were read; lines {first} to {last} were not looked at for more of them")
+            self.log.notes.append(
+                f"{MOST_HITS} known lines were read; lines {first} to {last} were not looked at for more of them"
+            )
         self.log.tracebacks = self._tracebacks.close()
         self.log.stacks = self._stacks.close()
         self._end_block(self.log.lines)
@@ -255,14 +259,20 @@ class _Reading:
         until = WALK_FRONT if block.line == 1 else WALK_END // 4
         yield from range(min(until, count))
         tail = max(until, count - WALK_END)
+        most = self._may_walk()
         for start in self._error_lines(block):
+            if self._walked > most:
+                break
             for at in range(max(start, until), min(start + AROUND_ERRORS, tail)):
                 self._walked += 1
                 yield at
             until = max(until, start + AROUND_ERRORS)
-            if self._walked > MOST_WALKED:
-                break
         yield from range(tail, count)
+
+    def _may_walk(self) -> int:
+        """Lines that may have been walked around errors by the end of the block at hand."""
+        done = self.log.size / self._size
+        return WALKED_FRONT + int(WALKED_ON * done) + (WALKED_END if self._size - self.log.size <= END else 0)
 
     def _error_lines(self, block: Block) -> Iterator[int]:
         """Indices of lines that look like an error, at most one in AROUND_ERRORS."""

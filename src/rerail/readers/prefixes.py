@@ -27,6 +27,8 @@ _ROWS = (
     r"\[\d+,(?P<rank>\d{1,7})\]<std(?:out|err|diag)>:\s?",  # mpirun --tag-output: [1,2]<stdout>:
     r"\[default(?P<local>\d{1,4})\]:\s?",  # torchrun --tee: local rank
     r"\(?\[?pod/(?P<host>[\w.-]{1,100})/[\w.-]{1,100}\]?\s+",  # kubectl logs --prefix
+    r"\[(?:process|proc|task|host)[ =:#](?P<task>\d{1,6})\]:?\s+",  # JAX and sites' own: [process 2]
+    r"\[[A-Za-z][\w.-]{0,30}\]:?\s+(?=\[?\d{4}[-/]\d{2}[-/]\d{2}[T ])",  # a logger's tag before its time: [titan] 2025-09-14
     r"\((?:[\w.:@-]{1,80} )?pid=\d{1,9}(?:, ip=(?P<host>[\w.:-]{1,64}))?\)\s?",  # Ray
     r"(?P<task>\d{1,6}): ?",  # srun --label
     r"\[?(?P<year>\d{4})[-/](?P<month>\d{2})[-/](?P<day>\d{2})[T_ ]" + _CLOCK + r"\s?(?P<zone>Z|[+-]\d{2}:?\d{2}(?!\d))?\]?:?\s*",
@@ -69,6 +71,9 @@ _NO_HOSTS = frozenset(
         "bash",
         "sh",
         "kernel",
+        "node",
+        "host",
+        "rank",
         "train",
         "training",
         "val",

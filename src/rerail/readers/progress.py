@@ -133,6 +133,9 @@ _WORK = _quick(
     r"(?i)(?:^|[^\w])(?:compute|comp|forward[_-]backward|fwd[_-]bwd|local)(?:_time|_dur(?:ation)?)?(?:_?(s|sec|ms))?[\"']?\s*[=:]\s*([\d.]+)\s*(ms)?"
 )
 
+_SPEAKS_OF_WORK = _compiled(r"(?i)(?:comp|fo?r?wa?r?d[_-]b|local)\w{0,20}[\"']?\s*[=:]")
+"""A line without it costs a microsecond; `_WORK` takes five to say no."""
+
 _RANK = _quick(r"(?i)\[rank ?(\d{1,7})\]|^\s*(\d{1,6}): |\[\d+,(\d{1,7})\]<std|\brank[ =:]{1,2}(\d{1,7})\b")
 
 _UNIT = r"(?:step|it|iter|iteration|batch)"
@@ -141,7 +144,16 @@ _PACES: tuple[tuple[Any, float, bool], ...] = tuple(
     (_compiled(pattern), unit, is_rate)
     for pattern, unit, is_rate in (
         (r"elapsed time per iteration \(ms\):\s*([\d.]+)", 0.001, False),
-        (r"(?:^|[^\w.])(?:step_s|step_time_s|step_time|iter_time|train_step_timing in s)[\"']?\s*[=:]\s*([\d.]+)", 1.0, False),
+        (
+            r"(?:^|[^\w.])(?:step_s|step_time_s|step_time|iter_time|train_step_timing in s)[\"']?\s*[=: ]\s*([\d.]+)(?:$|[^\d.m]|m[^s])",
+            1.0,
+            False,
+        ),
+        (
+            r"(?:^|[^\w.])(?:step_ms|step_time_ms|step_time|iter_time|time_per_step)[\"']?\s*[=: ]\s*([\d.]+)\s?(?:ms)",
+            0.001,
+            False,
+        ),
         (r"(?:^|[^\w.])([\d.]+)\s*(?:sec|s)/" + _UNIT + r"\b", 1.0, False),
         (r"(?:^|[^\w.])([\d.]+)\s*ms/" + _UNIT + r"\b", 0.001, False),
         (r"(?:^|[^\w.])([\d.]+)\s*" + _UNIT + r"(?:s|es)?/s(?:ec)?\b", 1.0, True),
@@ -311,7 +323,7 @@ def _pace(said: bytes) -> float | None:
 
 def work(said: bytes) -> float | None:
     """Seconds of the rank's own computing that a line tells."""
-    match = _WORK.search(said)
+    match = _WORK.search(said) if _SPEAKS_OF_WORK.search(said) else None
     value = _number(match[2]) if match else None
     return value if match is None or value is None else value * (0.001 if b"ms" in (match[1], match[3]) else 1.0)
 
