@@ -11,7 +11,7 @@ from activities.asks import Annotated, Drained, Rechecked
 from rerail import drains, names
 from rerail.records import GrantAsk, GuardState, Job, JobState, Node, NodeState, Result, Stage, Step, StepKind
 from tests.activities.paper import PaperAudit, PaperScheduler
-from tests.workflows.players import CLUSTER, ELSEWHERE, Theatre, fails, proposes, until
+from tests.workflows.players import CLUSTER, ELSEWHERE, Played, Theatre, fails, proposes, until
 from tests.workflows.test_acting import commands, real_acting
 
 DRAINING = ELSEWHERE.model_copy(update={"steps": (*ELSEWHERE.steps, Step(kind=StepKind.DRAIN, nodes=("gpu-02",), why="Xid 79"))})
@@ -31,7 +31,7 @@ async def isolated(theatre: Theatre, **decision: Any) -> tuple[WorkflowHandle[An
     guard = await theatre.guard()
     played = await theatre.waiting()
     await played.decide("approve", **decision)
-    await played.ends_as(Result.RECOVERED)
+    await closed(played)
     return guard, scheduler, audit
 
 
@@ -41,9 +41,21 @@ def waits(scheduler: PaperScheduler) -> Job:
     return scheduler.jobs["41001"]
 
 
+async def readmit(guard: WorkflowHandle[Any, Any], request: Any = BACK) -> str:
+    said: str = await guard.execute_update(names.READMIT, request)
+    return said
+
+
+async def closed(played: Played) -> None:
+    """Looked for, not waited for: while a test waits for a result the clock runs off, and a guard that lives for ever ends."""
+    outcome = (await played.reaches(Stage.CLOSED)).outcome
+    assert outcome is not None
+    assert outcome.result is Result.RECOVERED, outcome.why
+
+
 async def refused(guard: WorkflowHandle[Any, Any], request: Any = BACK) -> str:
     with pytest.raises(WorkflowUpdateFailedError) as error:
-        await guard.execute_update(names.READMIT, request)
+        await readmit(guard, request)
     assert isinstance(error.value.cause, ApplicationError)
     return error.value.cause.message
 
@@ -113,7 +125,7 @@ async def test_a_drain_of_somebody_else_is_left_and_told(theatre: Theatre) -> No
     guard = await theatre.guard()
     played = await theatre.waiting()
     await played.decide("approve", drain=True)
-    await played.ends_as(Result.RECOVERED)
+    await closed(played)
     assert await played.notes("it is drained already, by root: NHC: fan is loud")
     assert "drain" not in commands(scheduler)
     assert (await ledger(guard)).isolations[0].drained is None
@@ -125,7 +137,7 @@ async def test_a_drain_of_somebody_else_is_left_and_told(theatre: Theatre) -> No
 async def test_what_rerail_did_is_taken_back_and_what_the_owner_excluded_stays(theatre: Theatre) -> None:
     guard, scheduler, audit = await isolated(theatre, drain=True)
     assert waits(scheduler).excluded_nodes == ("gpu-02", "gpu-06")
-    said = await guard.execute_update(names.READMIT, BACK)
+    said = await readmit(guard)
     assert said == "gpu-02 is readmitted; gpu-02 takes jobs again; job 41001 may use it again"
     assert scheduler.node("gpu-02").state is NodeState.UP
     assert scheduler.jobs["41001"].excluded_nodes == ("gpu-06",)
@@ -140,7 +152,7 @@ async def test_a_node_that_somebody_drained_anew_stays_drained(theatre: Theatre)
     guard, scheduler, _ = await isolated(theatre, drain=True)
     ours = scheduler.marked["gpu-02"]
     scheduler.marked["gpu-02"] = ours.model_copy(update={"reason_by": "root", "reason_at": datetime.now(UTC)})
-    said = await guard.execute_update(names.READMIT, BACK)
+    said = await readmit(guard)
     assert f"gpu-02 was drained anew by root: {ours.reason}; rerail leaves that as it is" in said
     assert "resume" not in commands(scheduler)
     assert scheduler.node("gpu-02").state is NodeState.DRAINED
@@ -149,7 +161,7 @@ async def test_a_node_that_somebody_drained_anew_stays_drained(theatre: Theatre)
 async def test_a_node_that_somebody_resumed_is_not_touched_and_the_claim_ends(theatre: Theatre) -> None:
     guard, scheduler, _ = await isolated(theatre, drain=True)
     del scheduler.marked["gpu-02"]
-    assert "was resumed by somebody else" in await guard.execute_update(names.READMIT, BACK)
+    assert "was resumed by somebody else" in await readmit(guard)
     assert "resume" not in commands(scheduler)
     assert (await ledger(guard)).isolations == ()
 
@@ -160,12 +172,12 @@ async def test_a_drained_node_that_still_runs_a_job_is_left_alone(theatre: Theat
     assert "still runs somebody's job" in await refused(guard)
     assert len((await ledger(guard)).isolations) == 1
     scheduler.marked["gpu-02"] = scheduler.marked["gpu-02"].model_copy(update={"busy": False})
-    assert "takes jobs again" in await guard.execute_update(names.READMIT, BACK)
+    assert "takes jobs again" in await readmit(guard)
 
 
 async def test_the_list_of_a_job_that_runs_cannot_be_changed_and_is_told(theatre: Theatre) -> None:
     guard, scheduler, _ = await isolated(theatre)
-    said = await guard.execute_update(names.READMIT, BACK)
+    said = await readmit(guard)
     assert "job 41001 is running: its list keeps gpu-02 as long as it is" in said
     assert scheduler.jobs["41001"].excluded_nodes == ("gpu-02", "gpu-06")
 
@@ -173,7 +185,7 @@ async def test_the_list_of_a_job_that_runs_cannot_be_changed_and_is_told(theatre
 async def test_another_job_that_was_given_the_same_id_keeps_its_list(theatre: Theatre) -> None:
     guard, scheduler, _ = await isolated(theatre)
     scheduler.change("41001", state=JobState.PENDING, restarts=0)
-    await guard.execute_update(names.READMIT, BACK)
+    await readmit(guard)
     assert scheduler.jobs["41001"].excluded_nodes == ("gpu-02", "gpu-06")
 
 
@@ -181,12 +193,13 @@ async def test_what_stood_on_the_list_before_is_not_ours_to_take_off(theatre: Th
     theatre.players.answers["recheck"] = lambda _: Rechecked(nodes_needed=4, nodes_eligible=6, listed=("gpu-02",))
     guard, scheduler, _ = await isolated(theatre)
     waits(scheduler)
-    assert await guard.execute_update(names.READMIT, BACK) == "gpu-02 is readmitted"
+    assert await readmit(guard) == "gpu-02 is readmitted"
     assert scheduler.jobs["41001"].excluded_nodes == ("gpu-02", "gpu-06")
 
 
 async def test_nobody_is_readmitted_while_the_cluster_is_paused(theatre: Theatre) -> None:
     guard, scheduler, _ = await isolated(theatre, drain=True)
+    assert (await ledger(guard)).isolations[0].drained
     await guard.execute_update(names.PAUSE, {"by": "bob", "reason": "maintenance"})
     assert await refused(guard) == "alpha is paused by bob: maintenance; resume it first"
     assert "resume" not in commands(scheduler)
