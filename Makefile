@@ -1,9 +1,10 @@
 # The same verbs in CI and on a laptop. Each sets up .venv first, and only when the lock or pyproject.toml changed.
 #
-#   make demo     a training job fails and is put back on the rails: FAULT=crash|killed|hang|bug  YES=1  KEEP=1  DEMO_DIR=FOLDER
+#   make demo     a training job fails and is put back on the rails: FAULT=crash|killed|hang|bug|straggler|throttled  YES=1  KEEP=1  DEMO_DIR=FOLDER
 #   make test     every test that this machine can run
 #   make check    style, types, import contracts
 #   make bench    how fast it is
+#   make corpus   how often the diagnosis is right on labelled cases, with and without each case's own rows
 #   make setup    only .venv with rerail in it: PYTHON=python3.12 names the interpreter
 #   make lock     the locks anew
 
@@ -12,7 +13,7 @@ PY := .venv/bin/python
 WORKERS ?= $(shell expr $$(nproc) + 2)
 # Tests wait for servers and schedulers more than they compute, so there are more workers than cores.
 
-.PHONY: help setup setup-dev demo test check bench lock
+.PHONY: help setup setup-dev demo test check bench corpus lock
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -45,6 +46,10 @@ check: setup-dev
 BENCHES ?= $(wildcard bench/[a-z]*.py)
 bench: setup-dev
 	@for one in $(BENCHES); do echo "== $$one"; PYTHONPATH="$(CURDIR)" $(PY) $$one $(ARGS) || exit 1; done
+
+# How often the diagnosis is right on the labelled cases and real logs; the same without each case's own rows; hits by signature.
+corpus: setup-dev
+	PYTHONPATH="$(CURDIR):$(CURDIR)/src" $(PY) -m tests.corpus
 
 # The locks anew, from pyproject.toml; pins that still fit stay. UPGRADE=-U takes newer versions. Needs uv (pip install uv).
 LOCK := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header $(UPGRADE)

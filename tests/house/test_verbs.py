@@ -10,7 +10,7 @@ from tests import debian
 from tests.house.checkout import ROOT
 from tests.testbed import packages
 
-VERBS = {"help", "setup", "demo", "test", "check", "bench", "lock"}
+VERBS = {"help", "setup", "demo", "test", "check", "bench", "corpus", "lock"}
 
 RUN = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -158,7 +158,7 @@ def installed() -> tuple[str, ...]:
 
 
 def fitting(size: int) -> str:
-    """The engine for a text of so many bytes: RE2 compiles as it goes; hyperscan takes a second first, and wins that back later."""
+    """The engine for a text of so many bytes: RE2 compiles as it goes, hyperscan takes a second before it starts."""
     return "re2" if size <= SMALL else installed()[0]
 
 
