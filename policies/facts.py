@@ -47,7 +47,7 @@ def gone_on(plan: Plan, attempt: Attempt, facts: Facts) -> str:
 def taken_over(attempt: Attempt, facts: Facts) -> str:
     """Who restarts this job from now on, when somebody restarted it while a proposal of ours waited; else empty."""
     restarted = facts.job.restarts > attempt.restarts and facts.requeued_by in (None, Requeuer.SOMEBODY)
-    return "somebody who requeued it by hand or by a script" if restarted else ""
+    return "somebody else who requeues it, by hand or by a rule" if restarted else ""
 
 
 def why_void(plan: Plan, attempt: Attempt, facts: Facts) -> str:

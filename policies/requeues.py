@@ -40,7 +40,6 @@ BY: dict[Requeuer, str] = {
     Requeuer.NODE_FAILURE: "the scheduler requeued it by itself after a node had failed",
     Requeuer.PREEMPTION: "it was preempted, and the scheduler requeued it by itself",
     Requeuer.MAINTENANCE: "a node of it is in maintenance, and the scheduler requeued it by itself",
-    Requeuer.EXIT_CODE: "the site's RequeueExit requeued it",
     Requeuer.SOMEBODY: "somebody else requeued it",
 }
 

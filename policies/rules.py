@@ -74,7 +74,8 @@ def scheduler_restarts(verdict: Verdict, around: Circumstances) -> Proposal | No
 
 
 def enough_without(nodes: tuple[str, ...], around: Circumstances) -> bool:
-    return len(set(around.facts.eligible_nodes) - set(nodes)) >= around.facts.job.nodes_needed
+    job = around.facts.job
+    return not set(nodes) & set(job.required_nodes) and len(set(around.facts.eligible_nodes) - set(nodes)) >= job.nodes_needed
 
 
 def report_straggler(verdict: Verdict, around: Circumstances) -> Proposal | None:
@@ -161,6 +162,10 @@ def restart_elsewhere(verdict: Verdict, around: Circumstances) -> Proposal | Non
         return None
     nodes, facts = verdict.culprit_nodes, around.facts
     left = len(set(facts.eligible_nodes) - set(nodes))
+    wanted = sorted(set(nodes) & set(facts.job.required_nodes))
+    if wanted:
+        text = f"its owner asks for {', '.join(wanted)} by name (--nodelist): kept away from there it would never start"
+        return Proposal(refusal=text, reasons=(verdict.why,))
     if left < facts.job.nodes_needed:
         text = f"without {', '.join(nodes)} only {left} nodes remain of {facts.job.nodes_needed} needed: it would never start"
         return Proposal(refusal=text, reasons=(verdict.why,))

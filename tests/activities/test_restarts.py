@@ -163,7 +163,7 @@ async def test_what_changed_while_a_person_was_asked_is_named(world: World) -> N
     world.scheduler.change("41001", **BACK)
     taken = await again()
     assert "restarted by somebody else" in taken.void
-    assert taken.owner == "somebody who requeued it by hand or by a script"
+    assert taken.owner == "somebody else who requeues it, by hand or by a rule"
     world.scheduler.down.add(NODES[1])
     by_slurm = await again()
     assert (by_slurm.void, by_slurm.owner) == ("the scheduler requeued it by itself after a node had failed", "")

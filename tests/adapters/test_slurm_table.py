@@ -31,6 +31,7 @@ PLAIN = {
     "Requeue": "1",
     "NumNodes": "2",
     "NodeList": "node[1-2]",
+    "ReqNodes": "",
     "BatchHost": "node1",
     "SubmitTime": "1796104786",
     "EligibleTime": "1796104786",

@@ -271,6 +271,16 @@ async def test_an_exclusion_that_would_leave_too_few_nodes_is_refused(site: Site
     assert site.job(job_id).restarts == 0
 
 
+async def test_a_node_that_the_owner_asks_for_by_name_is_not_excluded_but_told(site: Site) -> None:
+    job_id = site.submit("--nodes=2", "--nodelist=node4")
+    await site.trains(job_id)
+    site.cluster.kernel_line("node4", XID)
+    site.die(job_id)
+    incident = await site.closed(job_id)
+    assert incident.plan
+    assert incident.plan.refusal.startswith("its owner asks for node4 by name (--nodelist)")
+
+
 async def test_slurmctld_restarts_in_mid_recovery_and_the_job_is_restarted_once(site: Site) -> None:
     job_id = site.submit("--nodes=2")
     first = await site.trains(job_id)
@@ -331,3 +341,30 @@ async def test_an_exit_code_that_slurm_requeues_by_itself_is_slurms(site: Site) 
     assert site.actions(job_id) == []
     incident = await site.explained(names.REMEDIATE_JOB, job_id)
     assert incident is None or (isinstance(incident, Incident) and not (incident.plan and incident.plan.has(StepKind.RESTART)))
+
+
+async def test_the_exclusion_is_taken_back_when_the_job_could_never_start_with_it_and_people_are_told(site: Site) -> None:
+    """Two nodes leave the partition after the restart: with the exclusion only three would be left for four."""
+    for node in ("node5", "node6"):  # so that the restarted job waits
+        site.cluster.sbatch("--exclusive", f"--nodelist={node}", "--wrap=sleep 600")
+    job_id = site.submit("--nodes=4")
+    assert (await site.trains(job_id)).nodes == ("node1", "node2", "node3", "node4")
+    site.cluster.kernel_line("node2", XID)
+    site.die(job_id)
+    await site.approved(job_id)
+
+    async def waits() -> bool:
+        job = site.job(job_id)
+        return job.state is JobState.PENDING and job.excluded_nodes == ("node2",)
+
+    await site.mortal.until(waits, "restarted job that waits")
+    site.cluster.run(["scontrol", "update", "partitionname=main", "nodes=node[1-4]"])
+    try:
+        incident = await site.closed(job_id)
+    finally:
+        site.cluster.run(["scontrol", "update", "partitionname=main", "nodes=node[1-6]"])
+    assert incident.outcome
+    assert incident.outcome.result is Result.RECOVERED, incident.outcome.why
+    assert site.job(job_id).excluded_nodes == ()
+    assert site.actions(job_id) == ["requeue", "exclude", "start", "take_back"]
+    assert any("node2: taken off the job's exclusion list" in note for note in incident.notes)

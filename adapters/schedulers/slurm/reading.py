@@ -97,6 +97,7 @@ def job(number: int, entry: Mapping[str, Any], cluster: str, min_job_age_s: int 
         requeue=shapes.flag(entry.get("requeue"), unknown=True),
         held=_held(entry, state, reason),
         excluded_nodes=shapes.nodes(entry.get("excluded_nodes")),
+        required_nodes=shapes.nodes(entry.get("required_nodes")),
         submitted_at=shapes.moment(entry.get("submit_time")),
         started_at=shapes.moment(entry.get("start_time")) if lived else None,
         ended_at=ended_at,

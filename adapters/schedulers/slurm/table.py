@@ -99,6 +99,7 @@ COLUMNS = (
     Column("Requeue", "requeue", number),
     Column("NumNodes", "node_count", number),
     Column("NodeList", "nodes"),
+    Column("ReqNodes", "required_nodes", name),
     Column("BatchHost", "batch_host", name),
     Column("SubmitTime", "submit_time", moment),
     Column("EligibleTime", "eligible_time", moment),

@@ -32,6 +32,8 @@ class Job(Record):
     """False when the owner asked for no requeue."""
     held: bool = False
     excluded_nodes: tuple[str, ...] = ()
+    required_nodes: tuple[str, ...] = ()
+    """Nodes that its owner asked for by name: it starts on all of them, or not at all."""
     submitted_at: datetime | None = None
     """Reset by a requeue."""
     started_at: datetime | None = None

@@ -108,7 +108,6 @@ class Requeuer(StrEnum):
     NODE_FAILURE = "node_failure"
     PREEMPTION = "preemption"
     MAINTENANCE = "maintenance"
-    EXIT_CODE = "exit_code"
     SOMEBODY = "somebody"
 
 
