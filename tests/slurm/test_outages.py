@@ -83,7 +83,7 @@ async def nothing_false_and_nothing_lost(cluster: Cluster, outage: Callable[[Clu
     """One job fails while nobody answers, one lasts."""
     scheduler = SlurmScheduler("testbed", InCluster(str(cluster.slurm_conf)))
     submitted = time.time()
-    jobs = [cluster.sbatch("--output=/dev/null", f"--wrap={script}") for script in ("sleep 15; exit 7", "sleep 600")]
+    jobs = [cluster.sbatch(f"--wrap={script}") for script in ("sleep 15; exit 7", "sleep 600")]
     for job_id in jobs:
         await asyncio.to_thread(wait_until, partial(running, scheduler, job_id), PATIENCE_S, f"start of {job_id}")
     await asyncio.to_thread(wait_until, lambda: cluster.state_saved_since(submitted + 2), 30, "saved state")
