@@ -141,14 +141,15 @@ async def site() -> AsyncIterator[Site]:
 
 
 async def ends(site: Site, way: str, jobs: int, every_s: float) -> None:
-    """Jobs that end one after the other; each sample is None for a job whose incident never came."""
+    """Jobs that end one after the other; None for a job whose incident never came. The load says what else the machine did."""
     with site.service(hooks=way == "hook"):
-        ids = []
+        loads = {}
         for number in range(jobs):
             # Long enough to be seen running; fractions, so that ends fall anywhere in an interval.
-            ids.append(await asyncio.to_thread(site.submit, 6 + (number * 0.37) % 3))
+            job_id = await asyncio.to_thread(site.submit, 6 + (number * 0.37) % 3)
+            loads[job_id] = os.getloadavg()[0]
             await asyncio.sleep(every_s)
-        samples = [{"job": job_id, "s": await seen_after(site, job_id)} for job_id in ids]
+        samples = [{"job": job_id, "s": await seen_after(site, job_id), "load": load} for job_id, load in loads.items()]
     site.samples[f"exit to durable anomaly by {way}"] = samples
 
 
@@ -274,6 +275,8 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
         for way in args.ways:
             await ends(here, way, args.jobs, args.every_s)
             save(here.samples)
+        if not args.pending:
+            return here.samples
         await asyncio.to_thread(fill, here.cluster, args.pending)
         for way in ("table", "json"):
             here.samples[f"one read of all by {way}"] = await asyncio.to_thread(once, here.cluster, read_by(way))
@@ -315,7 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--every-s", type=float, default=1.5)
-    parser.add_argument("--pending", type=int, default=10_000)
+    parser.add_argument("--pending", type=int, default=10_000, help="0 leaves the second and the third part out")
     parser.add_argument("--approvals", type=int, default=10)
     parser.add_argument("--minute-s", type=float, default=60)
     parser.add_argument("--ways", nargs="+", choices=("hook", "poll"), default=["hook", "poll"])

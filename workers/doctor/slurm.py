@@ -68,6 +68,13 @@ CHECKS = (
         "JobFileAppend=1 in slurm.conf, or --open-mode=append in the job",
     ),
     Check(
+        "EpilogSlurmctld",
+        lambda value: value not in _NOTHING,
+        "slurmctld runs a script when a job ends",
+        "no hook tells that a job ended: it is seen at the next look, up to interval_s later",
+        "EpilogSlurmctld in slurm.conf and `intake` in the settings: docs/slurm.md, Hooks",
+    ),
+    Check(
         "PrivateData",
         lambda value: not {"jobs", "nodes"} & set(value.split(",")),
         "everybody may read jobs and nodes",
