@@ -9,7 +9,7 @@ from rerail.attribution import course as courses
 from rerail.attribution import hangs, stragglers
 from rerail.attribution.course import Course, Ending
 from rerail.attribution.findings import Finding, Level, gather
-from rerail.attribution.spread import spread
+from rerail.attribution.spread import MANY, spread
 from rerail.attribution.stragglers import Slowness
 from rerail.attribution.weighing import Weighed, weigh
 from rerail.attribution.whom import Places
@@ -17,6 +17,7 @@ from rerail.case import Case
 from rerail.readers import lines
 from rerail.readers.progress import Phase
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
+from rerail.signatures import Scope
 
 MOST_EVIDENCE = 8
 LOG = "job.log"
@@ -157,7 +158,7 @@ def moving(matter: Matter) -> Verdict | None:
     course = matter.course
     if course.ending is not Ending.RUNNING or course.stopped or not course.points or matter.hint in (Kind.CRASH, Kind.HANG):
         return None
-    if _hang_words(matter):
+    if _hang_words(matter) or _held_by_a_service(matter):
         return None
     return _calm(matter, "healthy_running", f"The job is running and makes progress{_at_step(course)}.")
 
@@ -181,6 +182,18 @@ def starting(matter: Matter) -> Verdict | None:
 def _hang_words(matter: Matter) -> bool:
     root = matter.weighed.root
     return root is not None and root.line is not None and root.line > (matter.course.last.line if matter.course.last else 0)
+
+
+def _held_by_a_service(matter: Matter) -> bool:
+    """Where the log tells no times: the kernel says that a service blocks, and processes wait for it, at the end."""
+    root = matter.weighed.root
+    if root is None or root.level is not Level.KERNEL or root.kind is not Kind.HANG or matter.course.silent_s is not None:
+        return False
+    return any(one.cause in _BLOCKED and set(one.nodes) & set(root.nodes) for one in matter.findings)
+
+
+_BLOCKED = ("process_blocked", "nfs_blocked")
+"""What the kernel says of processes that wait for something that doesn't come."""
 
 
 def _at_step(course: Course) -> str:
@@ -209,7 +222,7 @@ def rooted(matter: Matter) -> Verdict | None:
     root = matter.weighed.root
     if root is None:
         return None
-    one = _repeated(spread(root, matter.places, matter.findings), matter)
+    one = _repeated(spread(root, matter.places, matter.findings, moved=bool(matter.course.points)), matter)
     kind = _kind(matter, one)
     return Verdict(
         kind=kind,
@@ -281,7 +294,7 @@ def _repeated(one: Finding, matter: Matter) -> Finding:
 def unexplained(matter: Matter) -> Verdict:
     """No root: unknown is an honest answer, and isolates nobody."""
     course = matter.course
-    waited = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.HANG]
+    waited = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.HANG and one.line is not None]
     echoes = [one for one in matter.findings if one.role is Role.CASCADE and one.kind is Kind.CRASH]
     hang = matter.hint is Kind.HANG or (
         matter.hint is None and (course.stopped or (bool(waited) and not _lost_first(waited, echoes)))
@@ -290,6 +303,9 @@ def unexplained(matter: Matter) -> Verdict:
     hang = hang or (matter.hint is None and course.ending is Ending.RUNNING and not _died(matter))
     cause = ("nccl_timeout_unexplained" if waited else "silent_wedge") if hang else "unknown"
     kind = Kind.HANG if hang else Kind.CRASH
+    service = _blocked_service(matter) if hang and not waited else None
+    if service is not None:
+        return _waiting_for(matter, service)
     why = _silence(course) if hang else "The job failed, and what is there shows only consequences of something that is not told."
     return Verdict(
         kind=kind,
@@ -300,6 +316,26 @@ def unexplained(matter: Matter) -> Verdict:
         why=why,
         evidence=_evidence(matter, None),
         unknowns=(*matter.case.missing, "no line that tells a root"),
+    )
+
+
+def _blocked_service(matter: Matter) -> Finding | None:
+    """A shared service that kernels of most nodes complain of while progress stands."""
+    nodes = len(matter.places.nodes)
+    said = [one for one in matter.findings if one.scope is Scope.SERVICE and one.fault is FaultClass.SYSTEM and one.line is None]
+    return next((one for one in said if one.kind is Kind.HANG and len(one.nodes) > MANY * nodes), None)
+
+
+def _waiting_for(matter: Matter, service: Finding) -> Verdict:
+    return Verdict(
+        kind=Kind.HANG,
+        fault=service.fault,
+        cause=service.cause,
+        advice=Advice.RESTART,
+        confidence=0.5,
+        why=f"{_silence(matter.course)} Kernels of {len(service.nodes)} nodes say: {service.why}",
+        evidence=_in_order([*_last_progress(matter), *service.evidence][:MOST_EVIDENCE]),
+        unknowns=(*matter.case.missing, "whether the service answers again"),
     )
 
 

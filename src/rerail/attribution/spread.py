@@ -13,11 +13,19 @@ MANY = 0.5
 """Share of the job's nodes beyond which the same fault is no longer theirs: so many don't break at once."""
 
 
-def spread(one: Finding, places: Places, others: Sequence[Finding] = ()) -> Finding:
+def spread(one: Finding, places: Places, others: Sequence[Finding] = (), *, moved: bool = False) -> Finding:
     """The finding with culprits and advice that its spread over nodes and ranks allows.
 
-    `others` that tell of the same cause lend what it does not name itself.
+    `others` that tell of the same cause lend what it does not name itself. `moved` is True when training had got going.
     """
+    found = _spread(one, places, others)
+    same_again = found.fault is not FaultClass.SYSTEM or found.scope is not Scope.NODE or _LASTING.search(found.cause)
+    if moved and not found.nodes and found.advice is Advice.STOP and one.advice is not Advice.STOP and not same_again:
+        return replace(found, advice=Advice.RESTART)  # what had worked on all nodes and failed on all at once may work again
+    return found
+
+
+def _spread(one: Finding, places: Places, others: Sequence[Finding]) -> Finding:
     one = _completed(one, others)
     if "precondition" in one.tags:
         return _precondition(one, places)
@@ -30,8 +38,11 @@ def spread(one: Finding, places: Places, others: Sequence[Finding] = ()) -> Find
     return replace(one, nodes=(), ranks=(), advice=advice)
 
 
-_LIMITS = re.compile(r"limit|quota|config|permission|missing")
+_LIMITS = re.compile(r"limit|quota|config|permission|missing|corrupt")
 """Causes that are the same again at the next start when all nodes have them; a service may be back by then."""
+
+_LASTING = re.compile(r"limit|quota|config|permission|missing|corrupt|full|mismatch|driver|version|skew")
+"""Causes that stay until somebody acts, even when they set in late."""
 
 
 def _completed(one: Finding, others: Sequence[Finding]) -> Finding:
@@ -49,7 +60,7 @@ def _without_nodes(one: Finding) -> Advice:
 
 
 def _of_nodes(one: Finding, places: Places) -> Finding:
-    nodes = one.nodes or (places.nodes if len(places.nodes) == 1 else ())
+    nodes = one.nodes or (places.told if len(places.told) == 1 else ())
     if not nodes:
         return replace(one, advice=_without_nodes(one))
     if len(places.nodes) > 1 and len(nodes) > MANY * len(places.nodes):

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import median
 from typing import NamedTuple
 
@@ -151,6 +151,7 @@ def blame(case: Case, places: Places, course: Course, found: list[Finding], slow
     own = [
         one for one in told if one.level is Level.KERNEL and len(one.nodes) == 1 and (not nodes or set(one.nodes) & set(nodes))
     ]
+    own = own or ([] if nodes else _at_the_turn(found, slow))
     nodes = nodes or (own[0].nodes if own else next((one.nodes for one in told if one.nodes), ()))
     measured = bool(own) or any(one.level is Level.LOG for one in told) or bool(_by_scores(case))
     if len(nodes) == 1 and measured:
@@ -162,6 +163,23 @@ def blame(case: Case, places: Places, course: Course, found: list[Finding], slow
         f"Rank {', '.join(map(str, ranks[:4]))} does more work than its peers" if ranks else "No rank can be told from the others"
     )
     return Slowpoke(FaultClass.UNKNOWN, "slow_rank" if ranks else "slow_job", (), ranks, Advice.RESTART, why + ".", tuple(told))
+
+
+TURN = timedelta(minutes=5)
+"""A node's complaint this close to the change of pace belongs to it; a long average may show the change late."""
+
+
+def _at_the_turn(found: list[Finding], slow: Slowness | None) -> list[Finding]:
+    """What one node's kernel told of its hardware when the pace changed, where no other node's did."""
+    if slow is None or slow.since is None:
+        return []
+    since = slow.since
+    near = [
+        one
+        for one in found
+        if one.fault is FaultClass.HARDWARE and one.line is None and one.nodes and one.at and abs(one.at - since) <= TURN
+    ]
+    return near if len({node for one in near for node in one.nodes}) == 1 else []
 
 
 def _pace_words(slow: Slowness | None) -> str:

@@ -33,6 +33,14 @@ def _names(row: Signature, raw: bytes) -> dict[str, str]:
     return {str(name, "ascii") if isinstance(name, bytes) else name: text for name, text in signatures.named(row, raw).items()}
 
 
+def _a_host(name: str, count: int) -> bool:
+    """False for a word in front of a colon that only looks like a host; a host without a number speaks more than that."""
+    return count >= _FEW_LINES or any(letter.isdigit() for letter in name)
+
+
+_FEW_LINES = 5
+
+
 @dataclass(frozen=True)
 class Places:
     """Who runs where in one case."""
@@ -42,9 +50,13 @@ class Places:
     @cached_property
     def nodes(self) -> tuple[str, ...]:
         """All nodes of the job, in the scheduler's order; else those that the maps name."""
+        return self.told or tuple(sorted(name for name, count in self.case.log.speakers.items() if _a_host(name, count)))
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """All nodes as the scheduler or a map tells them; empty where only prefixes let guess."""
         named = self.case.scheduler.nodes if self.case.scheduler else ()
-        mapped = tuple(dict.fromkeys(node for _, node in sorted(self.case.rank_nodes.items())))
-        return named or mapped or tuple(sorted(self.case.log.speakers))
+        return named or tuple(dict.fromkeys(node for _, node in sorted(self.case.rank_nodes.items())))
 
     @cached_property
     def _short(self) -> dict[str, str]:
@@ -110,7 +122,11 @@ class Places:
         nodes: list[str] = []
         for text in (named.get("node", ""), named.get("nodes", "")):
             try:
-                nodes += [known for name in hostlist.expand(text.rstrip(".:")) if (known := self.known(name))]
+                nodes += [
+                    known
+                    for name in hostlist.expand(text.rstrip(".:"))
+                    if (known := self.known(name) or ("" if self.told else name))
+                ]
             except ValueError:
                 continue
         return tuple(dict.fromkeys(map(int, numbers))), tuple(dict.fromkeys(nodes))

@@ -20,7 +20,11 @@ class Stack(NamedTuple):
 _HEADER = re.compile(
     r"(?i)\brank[ =:#]{0,2}(\d{1,7})\b.{0,40}\bpid\b|\bpid\b.{0,40}\brank[ =:#]{0,2}(\d{1,7})\b"
     r"|stack (?:trace )?(?:of|for) rank (\d{1,7})"
+    r"|^[\s=#*-]{0,12}rank[ =:#]{0,2}(\d{1,7})\b[^:]{0,80}$"  # a heading of its own; what follows tells whether stacks do
 )
+_PROCESS = re.compile(r"^Process \d{1,9}: ")
+"""The first line of py-spy's dump: whose it is, a prefix tells where no heading does."""
+_PREAMBLE = re.compile(r"^(?:Process \d{1,9}: |Python v\d)")
 _THREAD = re.compile(r"^\s*Thread \S+")
 _FRAME = re.compile(r"^\s+(?:File \"([^\"]{1,200})\", line \d+,? in (\w{1,80})|([\w<>.]{1,80}) \(([^()]{1,200}):\d+\))")
 
@@ -37,12 +41,14 @@ class Stacks:
         """Take in one line."""
         body = front.body
         header = _HEADER.search(body) if "rank" in body.lower() else None
+        speaker = front.rank if front.rank is not None else front.task
         if header:
-            self._rank, self._threads = int(next(group for group in header.groups() if group)), 0
-            if len(self._found) < MOST:
-                self._found[self._rank] = Stack(number, self._rank, ())
+            self._begin(number, int(next(group for group in header.groups() if group)))
             return
-        if self._rank is None:
+        if speaker is not None and _PROCESS.match(body):
+            self._begin(number, speaker)
+            return
+        if self._rank is None or _PREAMBLE.match(body):
             return
         if _THREAD.match(body):
             self._threads += 1
@@ -52,6 +58,11 @@ class Stacks:
             self._rank = self._rank if not body.strip() else None
         elif self._threads <= 1:
             self._add(frame)
+
+    def _begin(self, number: int, rank: int) -> None:
+        self._rank, self._threads = rank, 0
+        if len(self._found) < MOST:
+            self._found[rank] = Stack(number, rank, ())
 
     def _add(self, frame: re.Match[str]) -> None:
         rank = self._rank if self._rank is not None else -1

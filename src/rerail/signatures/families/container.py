@@ -129,7 +129,7 @@ ROWS: tuple[Signature, ...] = (
     ),
     _kube(
         "evicted",
-        LOST_NODE,
+        LOST_MEMORY,
         "pod_evicted",
         r"\b[Ee]victed\b.*(?:node|pod|low on|[Pp]ressure|resource)|The node was low on resource|[Pp]od .* (?:was|has been) evicted|TaintManagerEviction|[Dd]iskPressure|[Mm]emoryPressure|PIDPressure",
         "The node put the pod out: it ran short of something.",

@@ -180,7 +180,7 @@ ROWS: tuple[Signature, ...] = (
         "thermal",
         SLOW_NODE,
         "gpu_thermal_throttle",
-        r"(?i:HW (?:Thermal )?Slowdown *:? *Active|HW Power Brake Slowdown *:? *Active|SW Thermal Slowdown *:? *Active|clocks_(?:throttle|event)_reasons?\.(?:hw|sw)_(?:thermal_)?slowdown.*: *Active|DCGM.*(?:thermal violation|throttl)|gpu.*thermal (?:violation|throttl))",
+        r"(?i:HW (?:Thermal )?Slowdown *:? *Active|HW Power Brake Slowdown *:? *Active|SW Thermal Slowdown *:? *Active|clocks_(?:throttle|event)_reasons?\.(?:hw|sw)_(?:(?:thermal|power_brake)_)?slowdown[^:=,]{0,20}[:=, ]+Active|DCGM.*(?:thermal violation|throttl)|gpu.*thermal (?:violation|throttl))",
         "The GPU slows itself down against heat or power.",
         "        HW Thermal Slowdown               : Active",
         "dcgm health: GPU 3 Thermal violation detected",

@@ -107,7 +107,7 @@ ROWS: tuple[Signature, ...] = (
         "node_died",
         LOST_NODE,
         "node_failure",
-        r"The node (?:with node id: [0-9a-f]+ )?.*(?:has been marked dead|was terminated|is dead|died)|ray\.exceptions\.NodeDiedError|Raylet (?:is terminated|died)|raylet .*(?:missed too many heartbeats|health check failed)|GCS .*marked .*dead|missing too many heartbeats",
+        r"The node (?:with node id: [0-9a-f]+ )?.*?(?:node name: (?P<node>[^ ,\n]+) )?(?:has been marked dead|was terminated|is dead|died)|ray\.exceptions\.NodeDiedError|Raylet (?:is terminated|died)|raylet .*(?:missed too many heartbeats|health check failed)|GCS .*marked .*dead|missing too many heartbeats",
         "Ray lost a node.",
         "(raylet) The node with node id: 7f3a and address: 10.0.0.7 and node name: 10.0.0.7 has been marked dead because the detector has missed too many heartbeats from it.",
     ),

@@ -48,7 +48,7 @@ ROWS: tuple[Signature, ...] = (
         "roce_port_down",
         FAULTY_NODE,
         "link_flap",
-        r"bnxt_re .*(?:[Ff]atal|[Pp]ort.*(?:down|error))|irdma .*(?:[Ff]atal|reset)|\b(?:ice|i40e|efa) [0-9a-f:.]+: .*(?:[Ff]atal|reset requested|[Hh]ardware error|malicious)",
+        r"bnxt_re .*(?:[Ff]atal|[Pp]ort.*(?:down|error))|irdma .*(?:[Ff]atal|reset)|\b(?:ice|i40e|efa) [0-9a-f:.]+: .*(?:[Ff]atal|reset requested|[Hh]ardware error|malicious)|\b(?:efa|ena) [0-9a-f:.]+:? .*(?:[Kk]eep alive watchdog timeout|[Dd]evice is in error state|Failed to process command)",
         "An RDMA adapter of another maker failed.",
         "efa 0000:10:1b.0: Keep alive watchdog timeout, device reset requested",
         source="Linux kernel: bnxt_re, irdma, efa",

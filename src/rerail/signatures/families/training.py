@@ -17,6 +17,7 @@ from rerail.signatures.signature import Signature
 
 _row = Family("training", "training frameworks")
 _megatron = Family("megatron", "Megatron-LM, rerun state machine")
+_horovod = Family("horovod", "Horovod, stall inspector")
 _nvrx = Family("nvrx", "nvidia-resiliency-ext")
 _deepspeed = Family("deepspeed", "DeepSpeed")
 _jax = Family("jax", "JAX, XLA")
@@ -108,6 +109,24 @@ ROWS: tuple[Signature, ...] = (
         r"found NaN in local grad norm|found (?:NaN|Inf) in (?:local )?(?:forward|loss|grad)|Unexpected result (?:nan|inf|[-0-9.e+]+) on rank [0-9]+ at iteration|Rank [0-9]+: found NaN",
         "A rank saw a number that cannot be: another GPU settles whether code or hardware.",
         "13: ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 13 at iteration #88141 invocation #4 (message='found NaN in local grad norm for bucket #3 in backward pass before data-parallel communication collective')",
+    ),
+    _horovod(
+        "stalled",
+        ECHO_HANG,
+        "rank_stalled",
+        r"One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
+        "Some ranks wait for others that did not submit the same tensors; why, the line does not tell.",
+        "[2025-03-02 10:11:12.31: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.",
+    ),
+    _horovod(
+        "missing_rank",
+        ECHO_HANG,
+        "rank_stalled",
+        r"(?i)(?:^|[ >:])(?P<rank>[0-9]{1,7}): \[[^\]\n]*(?:horovod|allreduce|allgather|distributed)[^\]\n]*\]|\[missing ranks: (?P<ranks>[0-9, ]+)",
+        "This rank did not submit tensors that the others wait for.",
+        "5: [DistributedSGD_Allreduce/HorovodAllreduce_grads_0, DistributedSGD_Allreduce/HorovodAllreduce_grads_1 ...]",
+        "DistributedOptimizer_Allreduce/HorovodAllreduce_conv1 [missing ranks: 3, 5]",
+        role="root",
     ),
     _megatron(
         "transient",
