@@ -15,7 +15,7 @@ DETERMINISTIC = frozenset(
         "xid.119",  # the GPU's system processor does not answer
         "xid.120",  # the same processor failed
         "xid.140",  # uncorrectable memory error
-        "gpu_kernel.sxid_fatal",  # an NVSwitch
+        "gpu.sxid_fatal",  # an NVSwitch
     }
 )
 """Signatures that convict a node at the first sight of them. An Xid 31 or 13 is the program's doing and never does: nodes were

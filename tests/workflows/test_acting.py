@@ -7,30 +7,15 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 
-from activities.acting import PAUSED, TOO_LATE, Acting
+from activities.acting import PAUSED, TOO_LATE
 from activities.asks import Rechecked, Verified
-from activities.messaging import Messaging
-from activities.nodes import Nodes
 from rerail import names
 from rerail.records import GuardState, Incident, JobState, Result, Stage, Verb
-from tests.activities.paper import PaperAudit, PaperScheduler, failed_job
-from tests.workflows.players import ACT, ELSEWHERE, IN_PLACE, STOP, Played, Theatre, fails, in_turn, proposes, until
+from tests.activities.paper import PaperScheduler
+from tests.workflows.effects import commands, real_acting
+from tests.workflows.players import ELSEWHERE, IN_PLACE, STOP, Played, Theatre, fails, in_turn, proposes, until
 
 REQUEST = {"by": "ada", "reason": "maintenance"}
-
-
-def real_acting(theatre: Theatre) -> tuple[PaperScheduler, PaperAudit]:
-    """The real effects on a cluster on paper, and the real word of the guard."""
-    scheduler, audit = PaperScheduler({"41001": failed_job()}), PaperAudit()
-    acting = Acting({"alpha": scheduler}, audit, theatre.client)
-    nodes = Nodes({"alpha": scheduler}, audit, theatre.client)
-    theatre.players.answers |= {name: getattr(acting if hasattr(acting, name) else nodes, name) for name in ACT}
-    theatre.players.answers["ask_guard"] = Messaging(theatre.client).ask_guard
-    return scheduler, audit
-
-
-def commands(scheduler: PaperScheduler) -> list[str]:
-    return [command[0] for command in scheduler.commands]
 
 
 async def state(guard: WorkflowHandle[Any, Any]) -> GuardState:

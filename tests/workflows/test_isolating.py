@@ -11,8 +11,8 @@ from activities.asks import Annotated, Drained, Rechecked
 from rerail import drains, names
 from rerail.records import GrantAsk, GuardState, Job, JobState, Node, NodeState, Result, Stage, Step, StepKind
 from tests.activities.paper import PaperAudit, PaperScheduler
+from tests.workflows.effects import commands, real_acting
 from tests.workflows.players import CLUSTER, ELSEWHERE, Played, Theatre, fails, proposes, until
-from tests.workflows.test_acting import commands, real_acting
 
 DRAINING = ELSEWHERE.model_copy(update={"steps": (*ELSEWHERE.steps, Step(kind=StepKind.DRAIN, nodes=("gpu-02",), why="Xid 79"))})
 BACK = {"node": "gpu-02", "by": "ada", "reason": "the GPU was replaced"}
