@@ -1,6 +1,6 @@
 """How soon a job's end is known on a real Slurm, by hook and by poll, and what the looking costs slurmctld.
 
-    python bench/slurm.py [--jobs 100] [--every-s 1.5] [--pending 10000] [--approvals 10] [--minute-s 60]
+    python bench/slurm.py [--jobs 100] [--every-s 1.5] [--interval-s 1] [--pending 10000] [--approvals 10] [--minute-s 60]
 
 Three parts, all with the whole service on a Slurm 22.05 of six nodes on this machine: (1) from a job's exit, as written down by
 the job itself, to its incident in Temporal, over `--jobs` jobs, once by the hooks and once by looking alone; (2) calls to
@@ -40,7 +40,6 @@ from tests.testbed.cluster import Cluster
 
 OUT = Path(__file__).parent / "out" / "slurm.json"
 HOOKS = Path(__file__).parents[1] / "deploy" / "slurm" / "hooks"
-INTERVAL_S = 1.0
 PATIENCE_S = 120.0
 TICKS = os.sysconf("SC_CLK_TCK")
 CALL = re.compile(r"(REQUEST_\w+)\s+\(\s*\d+\) count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)")
@@ -64,6 +63,7 @@ class Site:
     shared: Path
     hooks: Path
     client: Client
+    interval_s: float
     samples: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,7 +78,7 @@ class Site:
         settings.write_text(
             f'state: ./state\ntemporal: {{address: "{address}"}}\n'
             + (f"intake: {{socket: {self.intake}, group: slurm}}\n" if hooks else "")
-            + f"clusters:\n  testbed:\n    interval_s: {INTERVAL_S}\n"
+            + f"clusters:\n  testbed:\n    interval_s: {self.interval_s}\n"
             + f"    scheduler: {{slurm: {{conf: {self.cluster.slurm_conf}}}}}\n    approval: {{expires_s: 86400}}\n"
         )
         service = Mortal(settings, [])
@@ -116,7 +116,7 @@ def hooks_folder() -> Path:
 
 
 @asynccontextmanager
-async def site() -> AsyncIterator[Site]:
+async def site(interval_s: float) -> AsyncIterator[Site]:
     """All of it, gone at the end."""
     hooks = hooks_folder()
     extra = f"EpilogSlurmctld={hooks}/epilog-slurmctld\nPrologSlurmctld={hooks}/prolog-slurmctld\n"
@@ -131,7 +131,7 @@ async def site() -> AsyncIterator[Site]:
         shared = cluster.folder("bench")
         (shared / "job.sh").write_text(JOB)
         try:
-            yield Site(cluster, Path(folder), shared, hooks, server.client)
+            yield Site(cluster, Path(folder), shared, hooks, server.client, interval_s)
         finally:
             await server.shutdown()
             shutil.rmtree(hooks)
@@ -150,7 +150,7 @@ async def ends(site: Site, way: str, jobs: int, every_s: float) -> None:
             loads[job_id] = os.getloadavg()[0]
             await asyncio.sleep(every_s)
         samples = [{"job": job_id, "s": await seen_after(site, job_id), "load": load} for job_id, load in loads.items()]
-    site.samples[f"exit to durable anomaly by {way}"] = samples
+    site.samples[f"exit to durable anomaly by {way}, a look each {site.interval_s:g} s"] = samples
 
 
 async def seen_after(site: Site, job_id: str) -> float | None:
@@ -271,7 +271,7 @@ async def told(client: Client, job_id: str) -> Incident | None:
 
 
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
-    async with site() as here:
+    async with site(args.interval_s) as here:
         for way in args.ways:
             await ends(here, way, args.jobs, args.every_s)
             save(here.samples)
@@ -318,6 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--every-s", type=float, default=1.5)
+    parser.add_argument("--interval-s", type=float, default=1.0)
     parser.add_argument("--pending", type=int, default=10_000, help="0 leaves the second and the third part out")
     parser.add_argument("--approvals", type=int, default=10)
     parser.add_argument("--minute-s", type=float, default=60)
