@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from policies.plan import plan
 from policies.wishes import wishes
 from rerail.attribution import attribute
 from rerail.case import read_case
+from rerail.dialect import Dialect
 from rerail.errors import Permanent
 from rerail.ports import Audit
 from rerail.readers import progress
@@ -65,6 +66,7 @@ class Judging:
     terms: Mapping[str, Terms]
     audit: Audit
     bundles: Path
+    dialects: Mapping[str, Dialect] = field(default_factory=dict)
 
     @activity.defn
     async def examine(self, ask: ExamineAsk) -> Examined:
@@ -79,11 +81,12 @@ class Judging:
         self.keep_detection(ask)
         with permanent_is_final():
             bundle = collect(sources, ask.anomaly, folder)
-        verdict = attribute(read_case(folder), hint=hint(ask.anomaly))
+        dialect = self.dialects.get(attempt.job.cluster, Dialect())
+        verdict = attribute(read_case(folder, dialect.rows, dialect.steps), hint=hint(ask.anomaly))
         verdict = verdict.model_copy(update={"unknowns": (*verdict.unknowns, *bundle.missing)[:UNKNOWNS_MAX]})
         self.keep_verdict(ask, verdict)
         log = folder / "job.log"
-        story = progress.summary(log.read_bytes() if log.exists() else b"")
+        story = progress.summary(log.read_bytes() if log.exists() else b"", dialect.steps)
         return Examined(
             verdict=verdict,
             bundle=str(folder),

@@ -44,6 +44,8 @@ class Verifying:
 
     views: Mapping[str, ClusterView]
     sources: Mapping[str, Sources]
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """A site's own patterns of progress lines, by cluster."""
 
     @activity.defn
     async def verify(self, ask: VerifyAsk) -> Verified:
@@ -52,6 +54,7 @@ class Verifying:
         details = activity.info().heartbeat_details
         proof = Proof.model_validate(details[0]) if details else Proof(places=ask.places)
         verifier = Verifier(ask, self.views[cluster], Tails(self.sources[cluster].logs, proof.places), proof)
+        verifier.steps = self.steps.get(cluster, "")
         with permanent_is_final():
             async with pulse(lambda: verifier.proof):
                 while (verified := await verifier.look()) is None:
@@ -67,6 +70,7 @@ class Verifier:
     view: ClusterView
     tails: Tails
     proof: Proof
+    steps: str = ""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     reason: str = ""
     """Why it waits, as last read."""
@@ -95,7 +99,7 @@ class Verifier:
             if self.proof.running_at is None:
                 self.note(running_at=job.started_at or datetime.now(UTC), nodes=job.nodes)
             async for lines in self.tails.gained(job):
-                self.take(progress.summary(lines))
+                self.take(progress.summary(lines, self.steps))
         self.note(places=dict(self.tails.places))
 
     def take(self, story: progress.Story) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
@@ -39,6 +39,8 @@ class Watching:
     logs: Mapping[str, Logs]
     scopes: Mapping[str, Scope]
     hang_floor_s: Mapping[str, float]
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """A site's own patterns of progress lines, by cluster."""
 
     @activity.defn
     async def survey(self, ask: SurveyAsk) -> Survey:
@@ -77,7 +79,9 @@ class Watching:
     async def follow(self, ask: FollowAsk) -> Followed:
         """Follow one attempt's log, progress and state until something has to be done about it."""
         cluster = ask.attempt.job.cluster
-        follower = Follower(self.views[cluster], self.logs[cluster], resume(ask), self.hang_floor_s.get(cluster))
+        follower = Follower(
+            self.views[cluster], self.logs[cluster], resume(ask), self.hang_floor_s.get(cluster), self.steps.get(cluster, "")
+        )
         async with pulse(lambda: follower.position):
             while (followed := await follower.look()) is None:
                 await follower.view.pause(follower.view.interval_s)
@@ -129,11 +133,11 @@ def worth_watching(job: Job, last_read: datetime | None) -> bool:
 class Follower:
     """One attempt being followed: its place in the log and its detectors' state, which ride in the heartbeats."""
 
-    def __init__(self, view: ClusterView, logs: Logs, ask: FollowAsk, floor_s: float | None = None) -> None:
+    def __init__(self, view: ClusterView, logs: Logs, ask: FollowAsk, floor_s: float | None = None, steps: str = "") -> None:
         self.view = view
         self.tails = Tails(logs, ask.places)
         self.at = ask
-        self.watched = ask.watched or detectors.begin(datetime.now(UTC), floor_s)
+        self.watched = ask.watched or detectors.begin(datetime.now(UTC), floor_s, steps)
         self.failing_since: datetime | None = None
 
     @property

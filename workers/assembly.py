@@ -113,9 +113,11 @@ class Assembly:
         """Watching, judging and verifying: all that reads the clusters."""
         scopes = {n: Scope(**c.scope.model_dump()) for n, c in self.settings.clusters.items()}
         floors = {n: c.hang.floor_s for n, c in self.settings.clusters.items()}
-        watching = Watching(self.views, {n: s.logs for n, s in self.sources.items()}, scopes, floors)
-        judging = Judging(self.sources, self.terms(), self.audit, self.settings.state / "bundles")
-        verifying = Verifying(self.views, self.sources)
+        dialects = {n: self.settings.dialect(n) for n in self.settings.clusters}
+        steps = {n: dialect.steps for n, dialect in dialects.items()}
+        watching = Watching(self.views, {n: s.logs for n, s in self.sources.items()}, scopes, floors, steps)
+        judging = Judging(self.sources, self.terms(), self.audit, self.settings.state / "bundles", dialects)
+        verifying = Verifying(self.views, self.sources, steps)
         activities = [*methods(watching), *methods(judging), *methods(verifying)]
         return [self.worker(names.detect_queue(c), activities, slots=FOLLOWED_MAX) for c in self.schedulers]
 

@@ -319,3 +319,15 @@ def test_the_whole_examination_as_json(reached: Settings, capsys: pytest.Capture
     assert told["ok"] is (code == 0)
     assert all(set(one) == {"level", "what", "step"} for one in told["findings"])
     assert "Temporal" in " ".join(one["what"] for one in told["findings"])
+
+
+def test_a_sites_signatures_that_cannot_be_used_are_told_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.yaml").write_text("- id: site.x\n  pattern: '(?=x)'\n")
+    settings = settled(tmp_path, "signatures: rows.yaml\n")
+    found = list(machine.signatures(settings))
+    assert [one.level for one in found] == [Level.FAIL]
+    assert "rows.yaml:1: missing" in found[0].step
+
+
+def test_no_signatures_of_a_sites_own_are_nothing_to_tell(tmp_path: Path) -> None:
+    assert list(machine.signatures(settled(tmp_path, ""))) == []

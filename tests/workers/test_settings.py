@@ -75,7 +75,7 @@ def test_channels_keep_their_kind(write: Write) -> None:
     ("text", "line", "told"),
     [
         ("", 1, "lacks the key 'clusters'"),
-        ("- a\n", 1, "expected a section with the keys audit, channels, clusters, intake, state or temporal"),
+        ("- a\n", 1, "expected a section with the keys audit, channels, clusters, intake, signatures, state or temporal"),
         ("clusters:\n  a: 5\n", 2, "clusters.a is 5; expected a section"),
         ("clusters:\n  a:\n    mode: monitor\n", 2, "clusters.a lacks the key 'scheduler'"),
         (
@@ -220,3 +220,42 @@ def test_a_profile_that_is_not_there_is_told(write: Write, tmp_path: Path) -> No
 
 def test_what_is_shown_names_every_setting(write: Write) -> None:
     assert set(load(write(CLUSTER)).shown()) == set(Settings.model_fields)
+
+
+ROW = """\
+- id: site.{name}
+  pattern: '{name}: cannot reach the server'
+  role: root
+  fault: system
+  scope: service
+  cause: {name}_down
+  advice: restart
+  kind: crash
+  why: A server did not answer.
+  source: our own
+  example: '{name}: cannot reach the server'
+"""
+
+
+def test_a_sites_signatures_hold_for_all_clusters_and_a_clusters_own_for_it_alone(write: Write, tmp_path: Path) -> None:
+    for name in ("licences", "tokens"):
+        (tmp_path / f"{name}.yaml").write_text(ROW.format(name=name))
+    other = CLUSTER.partition("\n")[2].replace("  a:", "  b:")
+    settings = load(
+        write(f"signatures: licences.yaml\n{CLUSTER}    signatures: tokens.yaml\n    steps: 'sweep (?P<step>\\d+)'\n{other}")
+    )
+    own = {n: [row.id for row in settings.dialect(n).rows if row.id.startswith("site.")] for n in ("a", "b")}
+    assert own == {"a": ["site.licences", "site.tokens"], "b": ["site.licences"]}
+    assert [settings.dialect(n).steps for n in ("a", "b")] == [r"sweep (?P<step>\d+)", ""]
+
+
+def test_the_same_signature_in_both_files_is_refused_with_its_line(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "rows.yaml").write_text("# ours\n" + ROW.format(name="licences"))
+    settings = load(write(f"signatures: rows.yaml\n{CLUSTER}    signatures: rows.yaml\n"))
+    with pytest.raises(Misconfigured, match=r"rows\.yaml:2: id 'site\.licences' exists already"):
+        settings.dialect("a")
+
+
+def test_a_pattern_of_steps_without_a_step_is_refused_with_its_line(write: Write) -> None:
+    with pytest.raises(Misconfigured, match=r"line 5: clusters\.a\.steps: .*group named step"):
+        load(write(CLUSTER + "    steps: 'sweep \\d+'\n"))

@@ -19,6 +19,7 @@ PARTS: tuple[tuple[str, Callable[[Settings], Iterator[Finding]]], ...] = (
     ("state folder", machine.state_folder),
     ("audit", machine.audit),
     ("channels", machine.channels),
+    ("signatures", machine.signatures),
     ("Temporal", temporal),
 )
 

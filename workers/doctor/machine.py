@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from adapters.audit.store import AuditStore
+from rerail.dialect import Dialect
 from rerail.errors import Misconfigured
 from workers.doctor.finding import Finding, fail, ok, warn
 from workers.settings import CommandChannel, Settings, WebhookChannel
@@ -59,6 +60,18 @@ def audit(settings: Settings) -> Iterator[Finding]:
         return
     AuditStore(url).check()
     yield ok(f"audit {shown}: takes rows")
+
+
+def signatures(settings: Settings) -> Iterator[Finding]:
+    """Can a site's own rows be used?"""
+    for name, cluster in settings.clusters.items():
+        if settings.signatures is None and cluster.signatures is None:
+            continue
+        try:
+            own = len(settings.dialect(name).rows) - len(Dialect().rows)
+            yield ok(f"cluster {name}: {own} signatures of the site's own")
+        except Misconfigured as error:
+            yield fail(f"cluster {name}: the site's signatures cannot be used", str(error))
 
 
 def channels(settings: Settings) -> Iterator[Finding]:

@@ -27,7 +27,9 @@ from sqlalchemy.exc import ArgumentError
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
 from adapters.ssh.address import Address
+from rerail.dialect import Dialect
 from rerail.errors import Misconfigured
+from rerail.readers import progress
 from rerail.records import Drain, Mode
 from workers.settings.references import REFERENCE, expanded, variables
 
@@ -96,6 +98,14 @@ def _persistent(text: str) -> str:
     return text
 
 
+def _steps(pattern: str) -> str:
+    try:
+        progress.check(pattern)
+    except Misconfigured as error:
+        raise refusal(str(error), r"RE2 syntax with a group named step, such as sweep (?P<step>\d+)") from error
+    return pattern
+
+
 def _ssh_host(text: str) -> str:
     try:
         Address.parse(text)
@@ -112,6 +122,7 @@ WebAddress = Annotated[Text, AfterValidator(_in_place)]
 Variable = Annotated[str, AfterValidator(_variable)]
 ClusterName = Annotated[str, AfterValidator(_cluster_name)]
 AuditAddress = Annotated[Text, AfterValidator(_persistent)]
+Steps = Annotated[str, AfterValidator(_steps)]
 Seconds = Annotated[float, Field(gt=0, le=7 * DAY_S, strict=True, allow_inf_nan=False)]
 ShortSeconds = Annotated[float, Field(gt=0, le=600, strict=True, allow_inf_nan=False)]
 
@@ -329,6 +340,10 @@ class ClusterSettings(Section):
     comment: bool = False
     """on: the verdict in one line stands in the job's comment, too, beside what its owner wrote there."""
     hang: Hang = Hang()
+    signatures: FilePath | None = None
+    """A file of signatures for this cluster alone, on top of those for all."""
+    steps: Steps = ""
+    """How the site's own loops print a step, where no reader knows it."""
 
     @model_validator(mode="after")
     def _template(self) -> Self:
@@ -418,6 +433,8 @@ class Settings(Section):
     """SQLAlchemy URL as written, `${NAME}` unexpanded; see `audit_url`."""
     temporal: TemporalSettings = TemporalSettings()
     channels: Annotated[tuple[ChannelSettings, ...], Field(max_length=32)] = ()
+    signatures: FilePath | None = None
+    """A site's own signatures (docs/diagnosis.md), for all clusters."""
     intake: IntakeSettings | None = None
     """None: nobody is told of a job's end but by looking."""
     clusters: Annotated[dict[ClusterName, ClusterSettings], Field(min_length=1, max_length=256)]
@@ -433,6 +450,11 @@ class Settings(Section):
         if name not in self.clusters:
             raise Misconfigured(f"no cluster {name[:80]!r} in the settings; known are {', '.join(sorted(self.clusters))}.")
         return self.clusters[name]
+
+    def dialect(self, cluster: str) -> Dialect:
+        """What this cluster's logs are read with. Misconfigured, with file and line, when a file of signatures can't be used."""
+        one = self.cluster(cluster)
+        return Dialect.load([file for file in (self.signatures, one.signatures) if file is not None], one.steps)
 
     def kernel_log_template(self, cluster: str) -> str | None:
         """Absolute path with `{node}` in it, or None where the cluster has no kernel logs as files."""

@@ -248,17 +248,26 @@ add(clusters, "clusters", "clusters --json")
 @app.command(epilog="\b\nExamples:\n  rerail diagnose slurm-41001.out\n  rerail diagnose ./case-folder --json")
 def diagnose(
     path: Annotated[Path, typer.Argument(help="A job's log, or a folder with what it left behind.", show_default=False)],
+    rows: Annotated[
+        list[Path] | None, typer.Option("--signatures", metavar="FILE", help="A site's own rows, as YAML (docs/diagnosis.md).")
+    ] = None,
+    steps: Annotated[
+        str, typer.Option("--steps", metavar="REGEX", help="How its loop prints a step, with a group (?P<step>\\d+).")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Say offline why a job failed, from its log or from an incident's evidence folder."""
-    finish(lambda: judge(path, as_json))
+    finish(lambda: judge(path, rows or [], steps, as_json))
 
 
-def judge(path: Path, as_json: bool) -> None:
+def judge(path: Path, rows: "list[Path]", steps: str, as_json: bool) -> None:
     from rerail import report
-    from rerail.diagnosis import diagnose as diagnosed
+    from rerail.attribution import attribute
+    from rerail.case import read_case
+    from rerail.dialect import Dialect
 
-    verdict = diagnosed(path)
+    dialect = Dialect.load(rows, steps)
+    verdict = attribute(read_case(path, dialect.rows, dialect.steps))
     if as_json:
         say_json(report.as_json(verdict))
     else:

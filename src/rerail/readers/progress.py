@@ -145,7 +145,8 @@ _PACES: tuple[tuple[Any, float, bool], ...] = tuple(
     for pattern, unit, is_rate in (
         (r"elapsed time per iteration \(ms\):\s*([\d.]+)", 0.001, False),
         (
-            r"(?:^|[^\w.])(?:step_s|step_time_s|step_time|iter_time|train_step_timing in s)[\"']?\s*[=: ]\s*([\d.]+)(?:$|[^\d.m]|m[^s])",
+            r"(?:^|[^\w.])(?:step_s|step_time_s|step_time|iter_time|train_step_timing in s)[\"']?\s*[=: ]\s*"
+            r"([\d.]+)(?:$|[^\d.m]|m[^s])",
             1.0,
             False,
         ),
@@ -248,6 +249,12 @@ def _of_site(pattern: str) -> Any:
             f"a progress pattern has a group named step, (?P<step>\\d+), and at most {LONGEST_PATTERN} characters"
         )
     return made
+
+
+def check(site: str) -> None:
+    """Refuse a site's pattern of progress lines that is none, with Misconfigured; an empty one is no pattern and fine."""
+    if site:
+        _of_site(site)
 
 
 def mark(line: bytes, site: str = "") -> Mark | None:

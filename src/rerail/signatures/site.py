@@ -1,5 +1,6 @@
 """A site's own rows, from a YAML file: judged strictly, with the line of what is wrong."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,18 @@ KEYS = tuple(Signature.model_fields)
 NEEDED = tuple(name for name, field in Signature.model_fields.items() if field.is_required())
 
 
-def load_site_rows(path: Path) -> tuple[Signature, ...]:
-    """The rows of a YAML list, one mapping a row with the keys of Signature. Raises Misconfigured with the line of a bad row."""
+def load_site_rows(path: Path, known: Sequence[Signature] = ALL) -> tuple[Signature, ...]:
+    """The rows of a YAML list, one mapping a row with the keys of Signature. Raises Misconfigured with the line of a bad row.
+
+    `known` are the rows that they join: an id stands for one row.
+    """
     rows: list[Signature] = []
-    known = {row.id for row in ALL}
+    ids = {row.id for row in known}
     for node in _nodes(path):
         row = _row(path, node)
-        if row.id in known:
+        if row.id in ids:
             raise _refusal(path, node, f"id {row.id!r} exists already; choose another, such as site.{row.id.rsplit('.', 1)[-1]}")
-        known.add(row.id)
+        ids.add(row.id)
         rows.append(row)
     return tuple(rows)
 

@@ -278,6 +278,21 @@ async def test_a_log_is_diagnosed_without_any_server(tmp_path: Path) -> None:
     assert "none does not exist" in missing.stderr
 
 
+def test_a_log_is_diagnosed_in_a_sites_own_words(tmp_path: Path) -> None:
+    log, rows = tmp_path / "job.log", tmp_path / "rows.yaml"
+    log.write_text("sweep 12 of 60\nFlexNet: no licence\n")
+    row = {"id": "site.x", "pattern": "FlexNet: no licence", "role": "root", "fault": "system", "scope": "service"}
+    row |= {"cause": "licence_server_down", "advice": "restart", "kind": "crash", "why": "x", "source": "x"}
+    rows.write_text(json.dumps([row | {"example": "FlexNet: no licence"}]))
+    argv = ["diagnose", str(log), "--signatures", str(rows), "--steps", r"sweep (?P<step>\d+) of", "--json"]
+    told = CliRunner().invoke(app, argv)
+    assert (told.exit_code, json.loads(told.stdout)["cause"]) == (Exit.OK, "licence_server_down")
+    rows.write_text(json.dumps([row]))
+    refused = CliRunner().invoke(app, argv)
+    assert refused.exit_code == Exit.USAGE
+    assert "rows.yaml:1: missing example" in refused.stderr
+
+
 # Help
 
 
