@@ -23,7 +23,7 @@ from policies.comment import with_word
 from rerail import names
 from rerail.errors import OutcomeUnknown, Permanent, Refused, Transient
 from rerail.ports import Audit, Scheduler
-from rerail.records import GuardState, Job, RowKind
+from rerail.records import GuardState, Job, JobState, RowKind
 
 LOOK_EVERY_S = 0.1
 
@@ -50,8 +50,19 @@ class Acting:
 
     @activity.defn
     async def exclude(self, ask: EffectAsk) -> Effect:
-        """Keep the job away from nodes: the union of its owner's list and ours."""
-        return await self.effect(EXCLUDE, ask)
+        """Keep the job away from nodes: the union of its owner's list and ours, without those that were readmitted meanwhile."""
+        returned = await self.returned(ask) if ask.ours else ()
+        if not ask.nodes and not returned:
+            return Effect(state=JobState.UNKNOWN, found_done=True, at=datetime.now(UTC))
+        return await self.effect(EXCLUDE, ask.model_copy(update={"ours": returned}))
+
+    async def returned(self, ask: EffectAsk) -> tuple[str, ...]:
+        """Of the nodes that we kept this job away from, those that the guard's ledger no longer holds."""
+        job = ask.attempt.job
+        guard = self.client.get_workflow_handle(names.guard_cluster_id(job.cluster))
+        state = await guard.query(names.GUARD_STATE, result_type=GuardState)
+        kept = {one.node for one in state.isolations if one.job == job.job_id}
+        return tuple(node for node in ask.ours if node not in kept)
 
     @activity.defn
     async def take_back(self, ask: EffectAsk) -> Effect:
@@ -162,4 +173,6 @@ async def refuse_while_paused(client: Client, cluster: str) -> None:
 
 def sentence(kind: EffectKind, ask: EffectAsk) -> str:
     """The audit row's sentence."""
-    return f"{kind.name} of job {ask.attempt.job.job_id}" + (f": {', '.join(ask.nodes)}" if ask.nodes else "")
+    nodes = f": {', '.join(ask.nodes)}" if ask.nodes else ""
+    again = f"; readmitted: {', '.join(ask.ours)}" if ask.ours else ""
+    return f"{kind.name} of job {ask.attempt.job.job_id}{nodes}{again}"

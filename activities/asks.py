@@ -171,6 +171,8 @@ class EffectAsk(Record):
     nodes: tuple[str, ...] = ()
     lifts: bool = False
     """Lift the owner's --no-requeue first: policy allows it."""
+    ours: tuple[str, ...] = ()
+    """Nodes that earlier incidents have put on the job's exclusion list; those that were readmitted since come off it."""
 
 
 class Effect(Record):

@@ -57,6 +57,11 @@ def send_back(ask: EffectAsk, job: Job, scheduler: Scheduler) -> None:
     scheduler.requeue(job.job_id, running=not job.state.ended)
 
 
+def excluded(ask: EffectAsk, job: Job) -> set[str]:
+    """What the list is to be: the owner's and ours, without what is ours no longer."""
+    return {*job.excluded_nodes} - {*ask.ours} | {*ask.nodes}
+
+
 AFTER_REQUEUE_S = 60.0
 """How long the requeue may not be seen: a controller that came back takes up to half a minute to see that a job is gone."""
 
@@ -68,8 +73,8 @@ REQUEUE = EffectKind(
 )
 EXCLUDE = EffectKind(
     name="exclude",
-    done=lambda ask, job: set(ask.nodes) <= set(job.excluded_nodes),
-    act=lambda ask, job, scheduler: scheduler.exclude(job.job_id, sorted({*job.excluded_nodes, *ask.nodes})),
+    done=lambda ask, job: set(job.excluded_nodes) == excluded(ask, job),
+    act=lambda ask, job, scheduler: scheduler.exclude(job.job_id, sorted(excluded(ask, job))),
     too_late=not_waiting_anew,
     ready=restarted,
     patience_s=AFTER_REQUEUE_S,

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -30,12 +31,14 @@ ASK_AGAIN_AFTER = timedelta(minutes=10)
 class Execution:
     """Carries out one plan."""
 
-    def __init__(self, chronicle: Chronicle, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, chronicle: Chronicle, cancelled: Callable[[], bool], earlier: tuple[str, ...] = ()) -> None:
         self.chronicle = chronicle
         self.cancelled = cancelled
         self.detect_queue = names.detect_queue(chronicle.cluster)
         self.act_queue = names.act_queue(chronicle.cluster)
         self.resumed = False
+        self.earlier = earlier
+        """The nodes that earlier incidents kept the job away from, oldest first."""
         self.excluded: tuple[str, ...] = ()
         """What the job was kept away from."""
 
@@ -77,8 +80,8 @@ class Execution:
             await self.effect("requeue", lifts=plan.lifts)
             self.chronicle.mark("accepted")
         await self.see_through(plan)
-        ours = tuple(node for node in self.excluded if node not in facts.listed)
-        await Isolating(self.chronicle).finish(plan, ours)
+        self.excluded = tuple(node for node in self.excluded if node not in facts.listed)
+        await Isolating(self.chronicle).finish(plan, self.excluded)
         return None
 
     async def ask_guard(self, plan: Plan, facts: Rechecked) -> str:
@@ -112,24 +115,24 @@ class Execution:
         """What belongs to the attempt that waits."""
         if again and plan.has(StepKind.RESTART):
             await self.unpaused("requeue", lifts=plan.lifts)
-        if plan.excluded:
-            await self.unpaused("exclude", nodes=plan.excluded)
+        if plan.excluded or self.earlier:
+            await self.unpaused("exclude", nodes=plan.excluded, ours=self.earlier)
             self.excluded = plan.excluded
         if plan.has(StepKind.RESTART):  # what the scheduler requeued by itself starts when the scheduler wants it to
             await self.unpaused("start")
 
-    async def effect(self, name: str, *, nodes: tuple[str, ...] = (), lifts: bool = False) -> Effect:
+    async def effect(self, name: str, **more: Any) -> Effect:
         """One effect; ActivityError of the type PAUSED while somebody has paused the cluster."""
         chronicle = self.chronicle
-        ask = EffectAsk(run=chronicle.run, attempt=chronicle.attempt, nodes=nodes, lifts=lifts)
-        summary = f"{name} {chronicle.job_id} {', '.join(nodes)}".strip()
+        ask = EffectAsk(run=chronicle.run, attempt=chronicle.attempt, **more)
+        summary = f"{name} {chronicle.job_id} {', '.join(ask.nodes)}".strip()
         return await say(name, ask, Effect, queue=self.act_queue, summary=summary, profile=EFFECT)
 
-    async def unpaused(self, name: str, *, nodes: tuple[str, ...] = (), lifts: bool = False) -> Effect:
+    async def unpaused(self, name: str, **more: Any) -> Effect:
         """One effect, once nobody pauses the cluster any more."""
         while True:
             try:
-                return await self.effect(name, nodes=nodes, lifts=lifts)
+                return await self.effect(name, **more)
             except ActivityError as error:
                 if type_of(error) != PAUSED:
                     raise
@@ -147,10 +150,9 @@ class Execution:
             await workflow.wait_condition(over, timeout=ASK_AGAIN_AFTER, timeout_summary=again)
         self.chronicle.move_to(Stage.ACTING)
 
-    async def verify(self, plan: Plan, examined: Examined, ours: tuple[str, ...]) -> Outcome:
-        """Watch until training is past the failed step, or a person ends the watching. `ours`: the nodes that we have kept the
-        job away from so far, oldest first."""
-        chronicle = self.chronicle
+    async def verify(self, plan: Plan, examined: Examined) -> Outcome:
+        """Watch until training is past the failed step, or a person ends the watching."""
+        chronicle, ours = self.chronicle, tuple(dict.fromkeys([*self.earlier, *self.excluded]))
         chronicle.move_to(Stage.VERIFYING)
         ask = VerifyAsk(
             run=chronicle.run,

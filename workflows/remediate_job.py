@@ -55,7 +55,8 @@ class RemediateJob:
         self.annotating = Annotating(self.chronicle)
         self.annotates = False
         """Whether the verdict is to stand in the job's comment."""
-        self.execution = Execution(self.chronicle, lambda: self.hearing.cancelled)
+        earlier = dict.fromkeys(node for recovery in ask.history for node in recovery.excluded)
+        self.execution = Execution(self.chronicle, lambda: self.hearing.cancelled, tuple(earlier))
         self.examined: Examined | None = None
         self.revision = 0
         self.owner = ""
@@ -97,8 +98,7 @@ class RemediateJob:
         self.owner = facts.owner if facts.void else ""
         outcome = await execution.carry_out(plan, facts)
         assert self.examined
-        ours = dict.fromkeys([*(n for r in self.history for n in r.excluded), *execution.excluded])
-        return outcome or await execution.verify(plan, self.examined, tuple(ours))
+        return outcome or await execution.verify(plan, self.examined)
 
     async def settle_on_a_plan(self) -> Plan:
         """Diagnose and ask, again when a newer sighting changed the picture before anyone decided."""

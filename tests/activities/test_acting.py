@@ -14,7 +14,7 @@ from activities import acting, effects
 from activities.acting import FORGOTTEN, PAUSED, TOO_LATE, Acting
 from activities.asks import Effect, EffectAsk
 from rerail.errors import OutcomeUnknown, Refused, Unreadable
-from rerail.records import Attempt, GuardState, JobKey, JobState
+from rerail.records import Attempt, GuardState, Isolation, JobKey, JobState
 from tests.activities.paper import PaperAudit, PaperScheduler, failed_job
 
 AT = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
@@ -26,10 +26,12 @@ class Guard:
 
     def __init__(self, paused: bool = False) -> None:
         self.paused = paused
+        self.isolations: tuple[Isolation, ...] = ()
 
     def get_workflow_handle(self, _: str) -> Any:
         async def query(*_: Any, **__: Any) -> GuardState:
-            return GuardState(cluster="alpha", paused=self.paused, paused_by="ada", paused_why="maintenance")
+            said = {"paused": self.paused, "paused_by": "ada", "paused_why": "maintenance"}
+            return GuardState(cluster="alpha", isolations=self.isolations, **said)
 
         return SimpleNamespace(query=query)
 
@@ -234,3 +236,20 @@ async def test_an_owners_no_requeue_is_lifted_only_when_the_plan_says_so(lifts: 
     ask = EffectAsk(run="run", attempt=ATTEMPT, lifts=lifts)
     await ActivityEnvironment().run(world.acting.requeue, ask)
     assert world.commands == said  # a scheduler that minds refuses the requeue itself
+
+
+async def test_an_exclusion_of_ours_whose_node_was_readmitted_goes_and_the_owners_own_stays() -> None:
+    world = World(**WAITING, excluded_nodes=("gpu-03", "gpu-04", "gpu-06"))
+    world.guard.isolations = (Isolation(node="gpu-03", incident="i", job="41001", since=AT),)
+    ask = EffectAsk(run="run", attempt=ATTEMPT, nodes=("gpu-02",), ours=("gpu-03", "gpu-04"))
+    await ActivityEnvironment().run(world.acting.exclude, ask)
+    assert world.scheduler.commands == [("exclude", "41001", ("gpu-02", "gpu-03", "gpu-06"))]
+    assert "readmitted: gpu-04" in next(iter(world.audit.kept.values())).text
+
+
+async def test_where_nothing_is_to_be_excluded_and_nothing_was_readmitted_nothing_is_done_nor_kept() -> None:
+    world = World(**WAITING, excluded_nodes=("gpu-03",))
+    world.guard.isolations = (Isolation(node="gpu-03", incident="i", job="41001", since=AT),)
+    ask = EffectAsk(run="run", attempt=ATTEMPT, ours=("gpu-03",))
+    await ActivityEnvironment().run(world.acting.exclude, ask)
+    assert (world.scheduler.commands, world.audit.kept) == ([], {})

@@ -13,6 +13,7 @@ from rerail.records import FaultClass, Kind, Outcome, Plan, Recovery, Result, St
 from tests.workflows.players import (
     AT,
     ATTEMPT,
+    IN_PLACE,
     JOB,
     Played,
     Theatre,
@@ -139,6 +140,18 @@ async def test_the_oldest_exclusion_is_taken_back_when_a_job_can_start_on_no_nod
     assert [ask.nodes for ask in theatre.players.asked("take_back")] == [("gpu-05",), ("gpu-02",)]
     assert [ask.banned for ask in theatre.players.asked("verify")] == [("gpu-02",), ("gpu-02",), (), ()]
     await played.notes("gpu-05: taken off the job's exclusion list")
+
+
+async def test_a_restart_in_place_looks_whether_earlier_exclusions_have_ended(theatre: Theatre) -> None:
+    common: dict[str, Any] = {"attempt": 1, "kind": Kind.CRASH, "fault": FaultClass.HARDWARE, "at": AT}
+    before = Recovery(**common, result=Result.RECOVERED, restarted=True, excluded=("gpu-05",))
+    theatre.players.answers["propose"] = proposes(IN_PLACE)
+    played = await theatre.incident(history=(before,))
+    await played.reaches(Stage.AWAITING_APPROVAL)
+    await played.decide("approve")
+    await played.ends_as(Result.RECOVERED)
+    (asked,) = theatre.players.asked("exclude")
+    assert (asked.nodes, asked.ours) == ((), ("gpu-05",))
 
 
 async def test_a_requeue_that_the_scheduler_has_forgotten_is_sent_again(theatre: Theatre) -> None:
