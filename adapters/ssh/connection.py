@@ -81,11 +81,8 @@ class Connection:
 
     def distrust(self, link: Link) -> None:
         """The link did not answer in time: the next command goes over a new one, to the next host; those on it may end."""
-        with self._dialling:
-            if self._link is link:
-                self._link = None
-                self._first = (self._first + 1) % len(self._hosts)
-        link.retire()
+        if link.retire() and self._link is link:
+            self._first = (self._first + 1) % len(self._hosts)
 
     def current(self, link: Link) -> bool:
         """True while new sessions go over this link."""
@@ -148,6 +145,8 @@ class Connection:
                 continue
             self._first, self._pause_s = number, 0.0
             return link
+        if deadline.passed:  # whoever asked had too little time; that says nothing about the hosts
+            raise Transient(f"{'; '.join(map(str, problems))[:600]}; nothing was started")
         raise self._put_off(problems)
 
     def _put_off(self, problems: list[Transient | Denied]) -> Transient | Misconfigured:

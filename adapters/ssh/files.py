@@ -11,7 +11,7 @@ import paramiko
 from adapters.regular_file import OpenFile, check_kind, check_path, shown, unreadable
 from adapters.ssh.connection import Connection, Session
 from adapters.ssh.deadline import Deadline, Guard
-from adapters.ssh.link import reason
+from adapters.ssh.link import printable, reason
 from rerail.errors import RerailError, Transient, Unreadable
 from rerail.gate import FILES
 
@@ -117,8 +117,7 @@ class RemoteFiles:
                 what = (
                     "rerail-gate, with --role reader and --read FOLDER" if self._gated else "`Subsystem sftp` in its sshd_config"
                 )
-                said = "".join(char if char.isprintable() else " " for char in said).strip()
-                raise Unreadable(f"{session.link.address} serves no files ({said}); it needs {what}") from None
+                raise Unreadable(f"{session.link.address} serves no files ({printable(said)}); it needs {what}") from None
             channel.settimeout(self._deadline_s)
             return _Channel(client, session, undo.pop_all())
 

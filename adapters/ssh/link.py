@@ -66,13 +66,14 @@ class Link:
         if last:
             self.close()
 
-    def retire(self) -> None:
-        """No new channels; closed as soon as nobody uses it."""
+    def retire(self) -> bool:
+        """No new channels; closed as soon as nobody uses it. False when that was said before."""
         with self._lock:
-            self._retired = True
+            first, self._retired = not self._retired, True
             last = self._users == 0
         if last:
             self.close()
+        return first
 
     def close(self) -> None:
         """At once, whoever uses it."""
@@ -167,11 +168,15 @@ def _accepted(transport: paramiko.Transport, address: Address, identity: Identit
             raise paramiko.SSHException("it hung up while we told who we are") from None
         return False
     if still:
-        raise Denied(f"{address} wants more than the key from {identity.user}: {', '.join(still)[:80]}")
+        raise Denied(f"{address} wants more than the key from {identity.user}: {printable(', '.join(still))}")
     return True
 
 
 def reason(error: BaseException) -> str:
     """A foreign error in a few printable words."""
-    said = str(error) or type(error).__name__
+    return printable(str(error) or type(error).__name__)
+
+
+def printable(said: str) -> str:
+    """What the other side said, bounded, on one line, without control characters."""
     return "".join(char if char.isprintable() else " " for char in said)[:120].strip()

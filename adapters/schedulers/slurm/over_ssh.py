@@ -7,6 +7,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 
+from adapters.schedulers.slurm.answers import printable
 from adapters.schedulers.slurm.in_cluster import SEARCH_PATH
 from adapters.schedulers.slurm.runner import ENVIRONMENT, Ran
 from adapters.ssh.command import Ended, run
@@ -70,7 +71,7 @@ class OverSsh:
         return made
 
     def _gate_said(self, ended: Ended, way: Connection) -> Ran:
-        said = ended.stderr[:600].decode("utf-8", "replace").strip()
+        said = printable(ended.stderr[:600].decode("utf-8", "replace"))
         if ended.status == gate.REFUSED and said.startswith(gate.SAYS):
             raise Misconfigured(f"{way.identity.user}: {said}; the key in authorized_keys needs another --role, or a newer gate")
         if ended.status in (gate.REFUSED, gate.MISSING):

@@ -224,3 +224,11 @@ def test_each_packet_goes_out_at_once(login: sshd.Start) -> None:
 
 def log(host: sshd.Sshd) -> list[str]:
     return (host.folder / "sshd.log").read_text(errors="replace").splitlines()
+
+
+def test_somebody_with_too_little_time_does_not_keep_others_from_connecting(login: sshd.Start) -> None:
+    host = login()
+    way = host.connection()
+    with pytest.raises(Transient):
+        run(way, "true", 0.0001)
+    assert run(way, "true", 10).status == 0
