@@ -29,6 +29,8 @@ LINES_MAX = 5
 """Lines of evidence, notes and recoveries."""
 ROWS_MAX = 20
 """Rows of a list of jobs or nodes; the page is part of an address in the UI, and proxies refuse addresses over 8 KB."""
+COMMAND_MAX = 1500
+"""Characters of a command that is to be copied whole, beside the rest of a page that may fill half of an address."""
 WIDTH = 64
 """Columns of a code block: the UI gives it half of the window and does not wrap it (67 fit into a window of 1440 pixels)."""
 
@@ -149,6 +151,8 @@ def again(incident: Incident) -> str:
     idle = outcome is not None and outcome.result in (Result.VOIDED, Result.REFUSED, Result.EXPIRED)
     if plan is None or not plan.again or not (plan.refusal or idle):
         return ""
+    if len(plan.again) > COMMAND_MAX:
+        return f"The command that submits it again is long: `rerail explain {plain(incident.id)}` shows it."
     said = "".join(c if c.isprintable() or c == "\n" else "·" for c in plan.again).replace("`", "'")
     return f"### To submit it again, if its scheduler can no longer requeue it\n```text\n{said}\n```"
 

@@ -124,3 +124,26 @@ def test_a_cluster_of_a_thousand_jobs_fits_on_a_page_that_a_proxy_lets_through()
     page = cluster_page(ClusterState(cluster="alpha", read_at=NOW, jobs=tuple(attempt(str(n)) for n in range(1000))))
     assert "The last 20 of 1000" in page
     assert len(page) < ADDRESS_MAX
+
+
+def ended(plan: Plan, result: Result) -> Incident:
+    return closed("x").model_copy(update={"plan": plan, "outcome": Outcome(result=result, why="nothing was done")})
+
+
+AGAIN = "sbatch \\\n  --job-name=train \\\n  /state/bundles/1/batch.sh --lr 3"
+
+
+def test_the_command_that_submits_a_job_again_can_be_copied_from_a_page_on_which_nothing_was_restarted() -> None:
+    plan = Plan(id="p", rule="restart", steps=(Step(kind=StepKind.RESTART),), again=AGAIN)
+    assert AGAIN in incident_page(ended(plan, Result.VOIDED))
+    assert AGAIN in incident_page(ended(plan.model_copy(update={"steps": (), "refusal": "too late"}), Result.REFUSED))
+    assert AGAIN not in incident_page(ended(plan, Result.RECOVERED))
+    assert AGAIN not in incident_page(waiting("x").model_copy(update={"plan": plan}))
+
+
+def test_a_hostile_or_endless_command_stays_in_its_block_and_the_page_small() -> None:
+    for text in (*HOSTILE, "sbatch " + "x" * 4000):
+        page = incident_page(ended(Plan(id="p", rule="r", refusal="no", again=text), Result.REFUSED))
+        for wrong in ("<", "](", "://", "`evil"):
+            assert wrong not in outside_code(page)
+        assert len(page) < ADDRESS_MAX / 2

@@ -98,8 +98,8 @@ def plan_rows(plan: Plan) -> Iterator[str]:
         yield row("", f"{number}. {step_text(step.kind, step.nodes)}: {step.why}")
     if plan.has(StepKind.RESTART):
         yield row("", f"{plan.nodes_eligible} nodes remain eligible, the job needs {plan.nodes_needed}")
-    for line in plan.again.splitlines() if plan.refusal else ():
-        yield row("", line)
+    for number, line in enumerate(plan.again.splitlines() if plan.refusal else ()):
+        yield row("" if number else "again by", line)
     if plan.requeue_until:
         yield row("", f"a requeue is possible until {clock(plan.requeue_until)}")
 
