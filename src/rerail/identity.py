@@ -17,7 +17,7 @@ def attempt_one(job: Job, now: datetime) -> Attempt:
 
 
 def is_another(job: Job, known: Attempt) -> bool:
-    """True when the id was given to a new job: it counts restarts from the start again, or was submitted anew without a restart."""
+    """True when the id was given to a new job: it counts restarts from the start again, or was submitted without one."""
     if job.restarts < known.restarts:
         return True
     return job.restarts == known.restarts and later(job.submitted_at, known.submitted_at)

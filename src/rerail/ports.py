@@ -73,7 +73,7 @@ class Scheduler(Protocol):
         ...
 
     def exclude(self, job_id: str, nodes: Sequence[str]) -> None:
-        """Replace the list of nodes that a pending (or completing) job must not get; callers pass the union with the user's own."""
+        """Replace the list of nodes that a pending (or completing) job must not get; callers pass it with the user's own."""
         ...
 
     def start_now(self, job_id: str) -> None:
@@ -123,13 +123,23 @@ class Logs(Protocol):
     """Log files where they lie."""
 
     def read(self, path: str, offset: int, limit: int, fingerprint: str = "") -> Chunk:
-        """At most `limit` bytes from `offset`. `fingerprint` is what `fingerprint_at` gave for `offset`; a mismatch means the file
+        """At most `limit` bytes from `offset`. `fingerprint` is what `fingerprint_at` gave for it; a mismatch means the file
         was truncated or replaced, and reading begins again at 0. A file that is not there yet reads as empty with size 0;
         one that can't be read (no rights, stale handle) raises Unreadable."""
         ...
 
     def fingerprint_at(self, path: str, offset: int) -> str:
         """A short digest of the bytes just before `offset`, to recognise the file again; empty for offset 0."""
+        ...
+
+
+@runtime_checkable
+class Folders(Protocol):
+    """Logs whose folders can be looked through; not every way to the files can."""
+
+    def find(self, folder: str, pattern: str) -> tuple[str, ...]:
+        """Full paths of the files there whose whole name the regular expression matches, in the order of their names; empty where
+        there are none, and where the folder can't be read."""
         ...
 
 

@@ -69,7 +69,8 @@ def test_output_without_end_is_cut(commands: Path) -> None:
 
 def test_what_hangs_while_reading_is_unreadable_and_while_acting_unknown(commands: Path) -> None:
     entry = '{"job_id": 7, "job_state": "RUNNING", "batch_flag": true, "requeue": true}'
-    command(commands, "squeue", f"""{NO_TABLE}[ -e {commands}/slow ] && exec sleep 600; echo '{{"errors": [], "jobs": [{entry}]}}'""")
+    answer = f"""echo '{{"errors": [], "jobs": [{entry}]}}'"""
+    command(commands, "squeue", f"{NO_TABLE}[ -e {commands}/slow ] && exec sleep 600; {answer}")
     command(commands, "scontrol", '[ "$1" = show ] && echo "MinJobAge = 300 sec" || exec sleep 600')
     scheduler = SlurmScheduler("c", way_in(commands), read_deadline_s=0.5, effect_deadline_s=0.5)
     with pytest.raises(OutcomeUnknown):

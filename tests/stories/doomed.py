@@ -5,13 +5,13 @@ the command, nobody looked yet). POINTS is a file with one a line; the one that 
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
 import sys
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from temporalio.client import Client, Interceptor
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
@@ -19,7 +19,7 @@ from temporalio.worker import Interceptor as WorkerInterceptor
 
 from rerail.ports import Scheduler
 from workers import roles
-from workers.assembly import Assembly
+from workers.assembly import Assembly, scheduler
 from workers.settings import load
 
 EFFECTS = {"requeue": "requeue", "exclude": "exclude", "start_now": "start", "cancel": "stop"}
@@ -81,15 +81,19 @@ def main() -> None:
     settings, doom = load(Path(sys.argv[1])), Doom(Path(sys.argv[2]))
     connect = roles.connect_by
 
-    async def doomed(settings: Any) -> Client:
-        client = await connect(settings)
-        return Client(**{**client.config(), "interceptors": [doom]})
+    async def doomed(*args: Any, **named: Any) -> Client:
+        client = await connect(*args, **named)
+        config: Any = {**client.config(), "interceptors": [doom]}
+        return Client(**config)
 
-    roles.connect_by = doomed
-    schedulers = Assembly.schedulers.func
-    Assembly.schedulers.func = lambda self: {n: DoomedScheduler(s, doom) for n, s in schedulers(self).items()}
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(roles.run(settings, ("control", "detect")))
+    class DoomedAssembly(Assembly):
+        @cached_property
+        def schedulers(self) -> dict[str, Scheduler]:
+            chosen = {name: scheduler(name, cluster) for name, cluster in self.settings.clusters.items()}
+            return {name: cast(Scheduler, DoomedScheduler(one, doom)) for name, one in chosen.items()}
+
+    vars(roles).update(connect_by=doomed, Assembly=DoomedAssembly)
+    asyncio.run(roles.run(settings, ("control", "detect")))
 
 
 if __name__ == "__main__":

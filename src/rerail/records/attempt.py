@@ -17,7 +17,7 @@ class JobKey(Record):
 
 
 class Attempt(Record):
-    """One execution of a job. `number` is our own counter from 1; `restarts` and `started_at` tie it to the scheduler's record."""
+    """One execution of a job. `number` is our counter from 1; `restarts` and `started_at` tie it to the scheduler's record."""
 
     job: JobKey
     number: int

@@ -71,7 +71,7 @@ class Job(Record):
 
 
 class Reading(Record):
-    """One cluster-wide read: every job the scheduler still knows, running, pending and recently ended. Never empty for unreadable."""
+    """One cluster-wide read: all jobs it still knows, running, pending and recently ended. Never empty for unreadable."""
 
     cluster: str
     read_at: datetime

@@ -6,7 +6,7 @@ from rerail.records.record import Record
 
 
 class Rank(Record):
-    """A global rank, the node it runs on, and the state of its process as the kernel names it (R, S, D, T, Z; empty when gone)."""
+    """A global rank, the node it runs on, and its process's state as the kernel names it (R, S, D, T, Z; empty when gone)."""
 
     rank: int
     node: str
