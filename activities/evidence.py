@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from activities.asks import Place
 from activities.requeued import who_requeued
-from activities.tail import paths
+from activities.tail import all_paths
 from rerail import hostlist
 from rerail.errors import RerailError
 from rerail.ports import Hosts, Logs, Scheduler
@@ -65,7 +65,7 @@ def collect(sources: Sources, anomaly: Anomaly, folder: Path) -> Bundle:
     job = as_it_ended(sources, settled(sources.scheduler, anomaly), anomaly)
     missing: dict[str, str] = {}
     ends: dict[str, Place] = {}
-    for name, path in paths(job).items():
+    for name, path in all_paths(sources.logs, job).items():
         copy = partial(copy_log, sources.logs, path, anomaly.begins.get(name, 0), folder / "job.log")
         end = keep(missing, f"the log ({name})", copy)
         if end is not None:

@@ -1,12 +1,17 @@
 """Log files on a file system that this machine sees. Each read opens the file anew, so a file moved or replaced is noticed."""
 
 import hashlib
+import os
+import re
+from itertools import islice
 
 from adapters.regular_file import Opener, OpenFile, opened
 from rerail.ports import Chunk
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """The most that one read gives, whatever is asked for: a worker follows a thousand logs."""
+MOST_NAMES = 100_000
+"""Names of a folder that are looked at; more is no folder of logs."""
 FINGERPRINT_BYTES = 64
 """So many bytes before the offset tell whether a file is still the same: a line of a log with its time."""
 
@@ -31,6 +36,17 @@ class FileLogs:
             start = 0 if replaced else offset
             data = file.read_at(start, min(limit, MAX_READ_BYTES))
             return Chunk(data, start, start + len(data), max(size, start + len(data)), replaced)
+
+    def find(self, folder: str, pattern: str) -> tuple[str, ...]:
+        """As `rerail.ports.Folders` says; of files that lie elsewhere nothing is found."""
+        if self._opened is not opened or not folder.startswith("/"):
+            return ()
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(e.name for e in islice(entries, MOST_NAMES) if re.fullmatch(pattern, e.name))
+        except (OSError, ValueError):
+            return ()
+        return tuple(os.path.join(folder, name) for name in names)
 
     def fingerprint_at(self, path: str, offset: int) -> str:
         """16 hexadecimal digits over the bytes before `offset`; empty for offset 0. Raises as `read` does.
