@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from adapters.schedulers.local import LocalScheduler
+from rerail.errors import RerailError
 from rerail.records import FaultClass, Kind, Rank, Result
 
 XID_79 = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -35,6 +36,7 @@ class Fault(StrEnum):
     HANG = "hang"
     BUG = "bug"
     STRAGGLER = "straggler"
+    THROTTLED = "throttled"
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ def inject_hang(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
     return _signal(Fault.HANG, job_id, _target(scheduler, job_id, rank), signal.SIGSTOP)
 
 
+def inject_slow(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
+    """Chooses the node of the rank, which is then slowed (`slowed`) as long as the story lasts."""
+    return _chosen(Fault.STRAGGLER, job_id, _target(scheduler, job_id, rank))
+
+
+def inject_throttled(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit:
+    """The same, and the kernel of the node says that its processor is too hot."""
+    target = _target(scheduler, job_id, rank)
+    write_kernel_log(scheduler.kernel_log(target.node), THROTTLED)
+    return _chosen(Fault.THROTTLED, job_id, target)
+
+
 INJECT: dict[Fault, Callable[[LocalScheduler, str, int], Hit]] = {
     Fault.CRASH: inject_crash,
     Fault.KILLED: inject_killed,
@@ -93,10 +107,8 @@ def meet_bug(scheduler: LocalScheduler, job_id: str, rank: int) -> Hit | None:
 
 
 @contextmanager
-def slowed(scheduler: LocalScheduler, job_id: str, node: str, *, throttle_line: bool = False) -> Iterator[datetime]:
+def slowed(scheduler: LocalScheduler, job_id: str, node: str) -> Iterator[datetime]:
     """While inside, all ranks of the job on that node run half of the time, over restarts too; the moment it began comes back."""
-    if throttle_line:
-        write_kernel_log(scheduler.kernel_log(node), THROTTLED)
     over, began = Event(), datetime.now(UTC)
     worker = Thread(target=_slow, args=(scheduler, job_id, node, over), name=f"slow-{node}")
     worker.start()
@@ -133,6 +145,8 @@ class Scene:
     expected: Expected
     options: Callable[[int, int], list[str]] = lambda step, rank: []
     """What the job is submitted with, so that the fault meets that rank at that step."""
+    lasts: Callable[[LocalScheduler, str, str], AbstractContextManager[object]] = lambda scheduler, job_id, node: nullcontext()
+    """What goes on, from the hit to the end of the story, on the node of the hit."""
 
 
 SCENES: dict[Fault, Scene] = {
@@ -162,6 +176,20 @@ SCENES: dict[Fault, Scene] = {
             meet_bug,
             Expected(Kind.CRASH, FaultClass.APPLICATION, Result.STOPPED, restarts_least=0),
             bug_options,
+        ),
+        Scene(
+            Fault.STRAGGLER,
+            "{node} is slowed: rank {rank} runs half of the time, and nothing tells why",
+            inject_slow,
+            Expected(Kind.STRAGGLER, FaultClass.UNKNOWN, Result.NO_ACTION, names_rank=True, restarts_least=0, restarts_most=0),
+            lasts=slowed,
+        ),
+        Scene(
+            Fault.THROTTLED,
+            "{node} is slowed: rank {rank} runs half of the time, and the kernel log says that a processor is too hot",
+            inject_throttled,
+            Expected(Kind.STRAGGLER, FaultClass.HARDWARE, Result.RECOVERED, blames_node=True),
+            lasts=slowed,
         ),
     )
 }
@@ -196,6 +224,10 @@ def _target(scheduler: LocalScheduler, job_id: str, rank: int) -> Rank:
     return found
 
 
+def _chosen(fault: Fault, job_id: str, target: Rank) -> Hit:
+    return Hit(fault, datetime.now(UTC), job_id, target.rank, target.node, target.pid or 0)
+
+
 def _signal(fault: Fault, job_id: str, target: Rank, number: signal.Signals) -> Hit:
     assert target.pid is not None
     at = datetime.now(UTC)
@@ -206,7 +238,9 @@ def _signal(fault: Fault, job_id: str, target: Rank, number: signal.Signals) -> 
 def _slow(scheduler: LocalScheduler, job_id: str, node: str, over: Event) -> None:
     """Stop and wake by turns. Whatever happens, nobody is left stopped."""
     while not over.is_set():
-        pids = [r.pid for r in scheduler.ranks(scheduler.job(job_id)) if r.node == node and r.pid and r.state]
+        pids: list[int] = []
+        with suppress(RerailError):  # between two attempts, or at the end
+            pids = [r.pid for r in scheduler.ranks(scheduler.job(job_id)) if r.node == node and r.pid and r.state]
         try:
             _send_all(pids, signal.SIGSTOP)
             time.sleep(DUTY_S)

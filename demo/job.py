@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from adapters.schedulers.local import LocalScheduler
 from demo import train
@@ -15,6 +16,8 @@ STEP_S = 0.2
 SAVED_EVERY = 10
 STEPS = 900
 """Three minutes of training: long enough to be looked at, and it ends by itself."""
+LATELY = 2 * RANKS
+"""Lines of the last two steps."""
 LOG_MAX = 1 << 22
 """Bytes of the log that are looked at; a whole run writes less."""
 
@@ -44,6 +47,15 @@ class Training:
     def read(self) -> Job:
         """What the scheduler says."""
         return self.scheduler.job(self.job_id)
+
+    def pace_s(self) -> float | None:
+        """Seconds that a step took lately, as the loop says; None before there are any."""
+        try:
+            log = self.places.job_log.read_bytes()[-LOG_MAX:]
+        except FileNotFoundError:
+            return None
+        paces = [mark.pace for _, mark in progress.each(log) if mark and mark.pace]
+        return median(paces[-LATELY:]) if paces else None
 
     def progress(self) -> progress.Story:
         """What the log of the current attempt tells."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from demo.faults import Scene, chosen
+from demo.faults import SCENES, Scene, chosen
 from demo.job import RANKS, SAVED_EVERY
 from demo.lifeline import Lifeline, Lost
 from demo.places import OWN_VARIABLES, Places, shown
@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     """The options; the Makefile's variables come by the environment."""
     made = argparse.ArgumentParser(
         prog="make demo",
-        description="Tells the story of one fault: make demo [FAULT=crash|killed|hang|bug] [YES=1] [KEEP=1] [DEMO_DIR=FOLDER]",
+        description=f"Tells the story of one fault: make demo [FAULT={'|'.join(SCENES)}] [YES=1] [KEEP=1] [DEMO_DIR=FOLDER]",
     )
     made.add_argument("--dir", type=Path, default=Path(os.environ.get("DEMO_DIR") or ".demo"), help="where runs are kept")
     made.add_argument("--yes", action="store_true", default=is_set("YES"), help="approve without asking")

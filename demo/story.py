@@ -19,7 +19,7 @@ from demo.news import news
 from demo.places import CLUSTER, NODES, Places, shown
 from demo.teller import Teller
 from demo.terminal import Gone, Terminal
-from demo.timeline import differences, timeline
+from demo.timeline import by_pace, differences, timeline
 from rerail import names
 from rerail.client import Rerail, connect
 from rerail.client.rerail import login
@@ -67,6 +67,8 @@ class Story:
     told: set[str] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
     """Ids of incidents."""
+    lasting: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What of the fault goes on."""
     questioning: bool = False
     """True while a question stands in the terminal."""
 
@@ -77,9 +79,12 @@ class Story:
         await self.watched()
         self.training = self.submitted()
         await self.trained()
-        hit = await self.struck()
-        incidents = await self.all_incidents()
-        wrong = differences(self.scene, hit, incidents, self.training.read())
+        usual_s = self.training.pace_s()
+        with self.lasting:
+            hit = await self.struck()
+            incidents = await self.all_incidents()
+            wrong = differences(self.scene, hit, incidents, self.training.read())
+            wrong += by_pace(self.scene.expected, usual_s, self.training.pace_s())
         self.end(hit, incidents)
         return wrong
 
@@ -141,7 +146,11 @@ class Story:
         return hit
 
     async def strike(self) -> Hit | None:
-        return self.scene.strike(self.training.scheduler, self.training.job_id, self.choice.rank)
+        scheduler, job_id = self.training.scheduler, self.training.job_id
+        hit = self.scene.strike(scheduler, job_id, self.choice.rank)
+        if hit:
+            self.lasting.enter_context(self.scene.lasts(scheduler, job_id, hit.node))
+        return hit
 
     # After it
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from demo.faults import Expected, Hit, Scene
-from rerail.records import Incident, Job, Outcome, Plan, Result, Stage, Verb, Verdict
+from rerail.records import Incident, Job, JobState, Kind, Outcome, Plan, Result, Stage, Verb, Verdict
 
 DONE = {Verb.APPROVE: "approved", Verb.REJECT: "rejected"}
 
@@ -90,9 +90,11 @@ def by_outcome(expected: Expected, outcome: Outcome) -> list[str]:
         passed, failed = outcome.passed_step, outcome.failed_step
         beyond = passed is not None and failed is not None and passed > failed
         resumed, saved = outcome.resumed_step, outcome.checkpoint_step
+        went_on = expected.kind is Kind.STRAGGLER  # and saved more while a person thought
+        as_saved = resumed == saved or (went_on and resumed is not None and resumed > (saved or 0))
         checks += [
             (beyond, f"training was seen at step {passed}, which is not past the failed step {failed}"),
-            (resumed == saved, f"training resumed at step {resumed}, but the checkpoint was of step {saved}"),
+            (as_saved, f"training resumed at step {resumed}, but the checkpoint was of step {saved}"),
         ]
     return [said for well, said in checks if not well]
 
@@ -103,11 +105,26 @@ def by_record(expected: Expected, hit: Hit, job: Job) -> list[str]:
     checks = [(least <= job.restarts <= most, f"the scheduler counts {job.restarts} restarts, not {least} to {most}")]
     if expected.result is Result.RECOVERED:
         checks.append((not job.state.broken, f"the scheduler says that the job is {job.state}"))
+    if expected.result is Result.NO_ACTION:
+        checks.append((job.state is JobState.RUNNING, f"the scheduler says that the job is {job.state}; it has to go on"))
     if expected.result is Result.STOPPED:
         checks.append((job.state.ended, f"the scheduler says that the job is {job.state}, not stopped"))
     if expected.blames_node:
         checks.append((hit.node not in job.nodes, f"the job runs on {hit.node} again"))
     return [said for well, said in checks if not well]
+
+
+FULL_SPEED = 1.6
+"""Times the usual pace: a node that runs half of the time doubles it, and a busy machine adds some."""
+
+
+def by_pace(expected: Expected, usual_s: float | None, now_s: float | None) -> list[str]:
+    """A straggler that was excluded no longer slows the job; one that was only told does."""
+    if expected.kind is not Kind.STRAGGLER or usual_s is None or now_s is None:
+        return []
+    if expected.result is Result.RECOVERED and now_s > FULL_SPEED * usual_s:
+        return [f"a step still takes {now_s:.2f} s, and took {usual_s:.2f} s before the fault"]
+    return []
 
 
 def listed(nodes: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.schedulers.local import LocalScheduler, Settings
 from demo import train
-from demo.faults import INJECT, Fault, bug_options, inject_hang, slowed
+from demo.faults import INJECT, Fault, bug_options, inject_hang, inject_throttled, slowed
 from rerail.records import Job, JobState, Rank
 
 DEADLINE_S = 60.0
@@ -102,12 +102,14 @@ def test_a_bug_fails_every_attempt_at_its_step(cluster: LocalScheduler) -> None:
 
 def test_a_slowed_node_slows_its_rank_and_nobody_is_left_stopped(cluster: LocalScheduler) -> None:
     job = training(cluster, submit(cluster))
-    with slowed(cluster, job.job_id, job.nodes[1], throttle_line=True):
+    hit = inject_throttled(cluster, job.job_id, 1)
+    with slowed(cluster, job.job_id, hit.node):
         seen = len(re.findall(r"1: .*compute_s=", text(job)))
         until(lambda: len(re.findall(r"1: .*compute_s=", text(job))) > seen + 20)
         times = {r: [float(t) for t in re.findall(rf"{r}: .*compute_s=(\S+)", text(job))[-20:]] for r in (0, 1)}
         assert sum(times[1]) > 1.3 * sum(times[0])
-    assert "throttled" in cluster.kernel_log(job.nodes[1]).read_text()
+    assert (hit.rank, hit.node) == (1, job.nodes[1])
+    assert "throttled" in cluster.kernel_log(hit.node).read_text()
     until(lambda: _rank(cluster, job, 1).state != "T")
     assert cluster.job(job.job_id).state is JobState.RUNNING
 

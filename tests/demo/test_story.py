@@ -15,13 +15,15 @@ from demo.faults import SCENES, Fault
 from tests.demo.performed import DEADLINE_S, ROOT, performed
 
 YES = {"YES": "1"}
-WHOM = {Fault.CRASH: 2, Fault.KILLED: 0, Fault.HANG: 3, Fault.BUG: 1}
+WHOM = {Fault.CRASH: 2, Fault.KILLED: 0, Fault.HANG: 3, Fault.BUG: 1, Fault.STRAGGLER: 1, Fault.THROTTLED: 2}
 
 ENDS = {
     Fault.CRASH: r"past the failed step \d+: training is at step \d+",
     Fault.KILLED: r"past the failed step \d+: training is at step \d+",
     Fault.HANG: r"past the failed step \d+: training is at step \d+",
     Fault.BUG: r"stopped, as approved\n +stopped: \S+",
+    Fault.STRAGGLER: r"verdict: straggler, unknown \(\w+\), rank 1\n +no_action: ",
+    Fault.THROTTLED: r"verdict: straggler, hardware \(cpu_thermal_throttle\)(?s:.*)past the failed step \d+: training is",
 }
 
 

@@ -16,7 +16,7 @@ from demo.news import news
 from demo.places import Places
 from demo.service import settings
 from demo.teller import INDENT, Teller
-from demo.timeline import differences, timeline
+from demo.timeline import by_pace, differences, timeline
 from rerail.records import (
     Anomaly,
     Attempt,
@@ -107,6 +107,25 @@ def test_another_end_is_told(outcome: dict[str, Any], told: str) -> None:
 )
 def test_the_schedulers_own_record_is_asked_too(record: dict[str, Any], told: str) -> None:
     assert told in " ".join(wrong(good(), job(**record)))
+
+
+def test_a_straggler_goes_on_while_a_person_thinks() -> None:
+    assert wrong(good(resumed_step=30), fault=Fault.THROTTLED) == ["the kind is crash, not straggler"]
+    assert "training resumed at step 10" in " ".join(wrong(good(resumed_step=10), fault=Fault.THROTTLED))
+
+
+def test_a_job_that_was_only_told_of_has_to_run_on() -> None:
+    idle = good(result=Result.NO_ACTION)
+    assert "the job is failed; it has to go on" in " ".join(wrong(idle, job(state=JobState.FAILED), Fault.STRAGGLER))
+    assert "counts 1 restarts" in " ".join(wrong(idle, job(restarts=1), Fault.STRAGGLER))
+
+
+@pytest.mark.parametrize(
+    ("fault", "now_s", "well"),
+    [(Fault.THROTTLED, 0.21, True), (Fault.THROTTLED, 0.4, False), (Fault.STRAGGLER, 0.4, True), (Fault.CRASH, 0.4, True)],
+)
+def test_the_job_is_back_at_full_speed_once_the_slow_node_is_excluded(fault: Fault, now_s: float, well: bool) -> None:
+    assert (by_pace(SCENES[fault].expected, 0.2, now_s) == []) is well
 
 
 @pytest.mark.parametrize(
