@@ -19,7 +19,7 @@ from temporalio.worker import Interceptor as WorkerInterceptor
 
 from rerail.ports import Scheduler
 from workers import roles
-from workers.assembly import Assembly, scheduler
+from workers.assembly import Assembly
 from workers.settings import load
 
 EFFECTS = {"requeue": "requeue", "exclude": "exclude", "start_now": "start", "cancel": "stop"}
@@ -89,8 +89,7 @@ def main() -> None:
     class DoomedAssembly(Assembly):
         @cached_property
         def schedulers(self) -> dict[str, Scheduler]:
-            chosen = {name: scheduler(name, cluster) for name, cluster in self.settings.clusters.items()}
-            return {name: cast(Scheduler, DoomedScheduler(one, doom)) for name, one in chosen.items()}
+            return {name: cast(Scheduler, DoomedScheduler(one.scheduler, doom)) for name, one in self.ways.items()}
 
     vars(roles).update(connect_by=doomed, Assembly=DoomedAssembly)
     asyncio.run(roles.run(settings, ("control", "detect")))
