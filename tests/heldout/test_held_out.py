@@ -10,14 +10,14 @@ from tests.corpus.scoring import FIELDS, Judged, cases, judge
 
 pytestmark = pytest.mark.xdist_group("heldout")
 
-FLOORS = {"kind": 0.97, "class": 0.95, "culprit": 0.95, "advice": 0.95}
+FLOORS = {"kind": 0.97, "class": 0.96, "culprit": 0.96, "advice": 0.96}
 """What was reached once the kinds behind the misses were understood; docs/diagnosis.md tells the figures before that."""
-ALL_FOUR = 0.93
+ALL_FOUR = 0.95
 
 
 @pytest.fixture(scope="module")
 def judged() -> list[Judged]:
-    return [judge(case) for case in cases(Path(__file__).parent / "cases")]
+    return [judge(case) for part in sorted(Path(__file__).parent.iterdir()) if part.is_dir() for case in cases(part)]
 
 
 def wrong(judged: Sequence[Judged], field: str) -> list[str]:
@@ -36,7 +36,8 @@ def test_the_whole_verdict_stays_as_right_as_it_was(judged: list[Judged]) -> Non
 def test_no_healthy_node_of_a_held_out_case_would_be_excluded(judged: list[Judged]) -> None:
     for one in judged:
         if one.said["advice"] == "restart_excluding_nodes":
-            guilty = {name for text in one.case.truth["culprit_nodes"] for name in expand(text)}
+            accepted = one.case.truth.get("accept", {}).get("culprit_nodes", [])
+            guilty = {name for nodes in (one.case.truth["culprit_nodes"], *accepted) for text in nodes for name in expand(text)}
             assert set(one.said["culprit_nodes"]) <= guilty, one.told
 
 

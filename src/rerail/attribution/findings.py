@@ -378,7 +378,7 @@ _PRECONDITIONS = ("ModuleNotFoundError", "ImportError", "FileNotFoundError", "Pe
 
 
 _NEEDS = re.compile(
-    r"\b(?:ModuleNotFoundError|ImportError|FileNotFoundError|NotADirectoryError|cannot open shared object file)\b"
+    r"\b(?:ModuleNotFoundError|ImportError|FileNotFoundError|PermissionError|NotADirectoryError|cannot open shared object file)\b"
 )
 """Words of what a node has to offer before a program runs there."""
 

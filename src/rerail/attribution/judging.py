@@ -129,6 +129,8 @@ def straggling(matter: Matter) -> Verdict | None:
         return None
     measured = [one for one in matter.findings if one.kind is Kind.STRAGGLER and one.role is Role.ROOT and one.level is Level.LOG]
     named = bool(stragglers.suspects(matter.case, course))
+    if matter.hint is not Kind.STRAGGLER and not measured and not named and _by_plan(matter):
+        return None
     much = matter.slow is not None and matter.slow.now_s > stragglers.UNNAMED * matter.slow.usual_s
     if matter.hint is not Kind.STRAGGLER and (not (much or measured or named) or _broken(matter)):
         return None
@@ -146,6 +148,17 @@ def straggling(matter: Matter) -> Verdict | None:
         why=who.why,
         unknowns=matter.case.missing,
     )
+
+
+AROUND = 20
+"""Lines around the turn of the pace in which a change of what a step has to do is told."""
+
+
+def _by_plan(matter: Matter) -> bool:
+    """True when the pace changed where the log says that a step has something else to do from there on."""
+    slow = matter.slow
+    changes = [seen.line for seen in matter.case.log.sightings if seen.row.cause == "work_changed"]
+    return slow is not None and any(abs(line - slow.since_line) <= AROUND for line in changes)
 
 
 def _broken(matter: Matter) -> bool:

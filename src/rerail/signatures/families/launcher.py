@@ -36,9 +36,10 @@ ROWS: tuple[Signature, ...] = (
         "daemon_lost",
         LOST_NODE,
         "node_failure",
-        r"ORTE (?:has lost communication with a remote daemon|daemon has unexpectedly failed|was unable to reliably start one or more daemons)|PRTE has lost communication with a remote daemon|An ORTE daemon has unexpectedly failed|HYDT?_[a-z_]+ .*(?:lost|control daemon|assert)|HYD_pmcd_pmip_control_cmd_cb",
+        r"ORTE (?:has lost communication with a remote daemon|daemon has unexpectedly failed|was unable to reliably start one or more daemons)|PRTE has lost communication with a remote daemon|Remote daemon: +\[\[[0-9]+,[0-9]+\],[0-9]+\] on node (?P<node>[^ \n]+)|An ORTE daemon has unexpectedly failed|HYDT?_[a-z_]+ .*(?:lost|control daemon|assert)|HYD_pmcd_pmip_control_cmd_cb",
         "mpirun lost its daemon on a node.",
         "ORTE has lost communication with a remote daemon.",
+        "  Remote daemon: [[21331,0],2] on node n07",
     ),
     _mpi(
         "slots",

@@ -25,6 +25,16 @@ _dlrover = Family("dlrover", "DLRover")
 
 ROWS: tuple[Signature, ...] = (
     _row(
+        "work_changed",
+        HARMLESS,
+        "work_changed",
+        r"(?i)\b(?:seq(?:uence|\.)?[ _-]?len(?:gth)?|context[ _-]?length|batch[ _-]?size|number of micro[ -]?batches)\b[^\n]{0,60}?\bfrom [0-9]+ (?:to|->) [0-9]+|^[^\n]{0,60}\bsetting number of micro-batches to (?:constant )?[0-9]+",
+        "A step has more or less to do from here on, by plan: its pace tells nothing of a machine.",
+        " > curriculum learning: sequence length changes from 2048 to 4096 at iteration 50",
+        "setting number of micro-batches to 16",
+        "ramping up global batch size: increasing batch size from 512 to 1024",
+    ),
+    _row(
         "nan_loss",
         CODE_RETRY,
         "nan_loss",
