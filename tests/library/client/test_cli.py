@@ -23,7 +23,7 @@ from rerail.records import Stage
 from tests.library.client.conftest import Scene, until
 
 VERBS = ["pending", "explain", "approve", "reject", "wait", "incidents", "watch", "remediate", "pause", "resume", "guard"]
-VERBS += ["clusters", "diagnose"]
+VERBS += ["clusters", "diagnose", "readmit"]
 NOWHERE = "127.0.0.1:1"
 
 
