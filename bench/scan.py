@@ -1,9 +1,10 @@
-"""How fast the signatures find their lines: MB/s by engine, the ratio to ripgrep on the same file and patterns, a live tail.
+"""How fast a log is read: the signatures' scan by engine and the whole `rerail diagnose`, each beside ripgrep on the same file.
 
     python bench/scan.py [--megabytes 200] [--rounds 3]
 
 Each sample runs in a process of its own and measures wall time, processor time and the highest resident memory, compilation of
-the automaton included. Raw samples go to bench/out/scan.json. For scale: NVIDIA's restart agent 0.7.0 reads 0.74 MB/s.
+the automaton included; of `diagnose`, Python's start and all imports, too. A small case is diagnosed as well. What the live watch
+costs is measured by live.py. Raw samples go to bench/out/scan.json. For scale: NVIDIA's restart agent 0.7.0 reads 0.74 MB/s.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rerail.signatures import ALL, Scanner, scan_stream
+from rerail.signatures import ALL, scan_stream
 from rerail.signatures.engine import installed, plain
 
 OUT = Path(__file__).parent / "out" / "scan.json"
@@ -28,8 +29,8 @@ SHARES = {"healthy": 0.001, "failing": 0.03}
 """Share of lines that a signature hits: a long healthy run with a line of any family now and then, and a log of which one line in
 thirty is an echo of one failure."""
 ECHOES = ("torch.", "nccl.", "slurm.")
-TAILED_JOBS, LINES_PER_SECOND = 1000, 20
-"""A busy cluster: every job prints this much, and each is looked at once a second."""
+SMALL = b"step=1 loss=2.1\n" * 400 + b"Traceback (most recent call last):\nKeyError: 'lr'\n"
+"""A small log, for what a diagnosis costs at least."""
 
 LIMITS = ("--regex-size-limit=1G", "--dfa-size-limit=1G")
 """As much memory for ripgrep's automaton as it likes."""
@@ -76,17 +77,15 @@ def scan_once(engine: str, path: str) -> dict[str, Any]:
     return sample(started, used) | {"hits": hits}
 
 
-def tail_once(engine: str, seconds: str) -> dict[str, Any]:
-    """A minute of a busy cluster's logs, one feed a job and second; wall and processor time of the scanning alone."""
-    dice = random.Random(SEED)  # noqa: S311
-    texts = ["".join(healthy_line(dice) + "\n" for _ in range(LINES_PER_SECOND)).encode() for _ in range(97)]
-    scanners = [Scanner(ALL, engine) for _ in range(TAILED_JOBS)]
-    scanners[0].feed(b"compile\n")
-    started, used = time.perf_counter(), time.process_time()
-    for second in range(int(seconds)):
-        for n, scanner in enumerate(scanners):
-            scanner.feed(texts[(n + second) % len(texts)])
-    return sample(started, used) | {"seconds": int(seconds)}
+def diagnose_once(path: str) -> dict[str, Any]:
+    """One diagnosis by the command itself, in a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "rerail.cli", "diagnose", path], check=True, stdout=subprocess.DEVNULL)
+    wall = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall_s": wall, "cpu_s": cpu, "rss_mb": after.ru_maxrss / 1024}
 
 
 def sample(started: float, used: float) -> dict[str, Any]:
@@ -131,10 +130,14 @@ def measure(folder: Path, megabytes: int, rounds: int) -> list[dict[str, Any]]:
         about = {"shape": shape, "bytes": log.stat().st_size, "log_lines": lines}
         for _ in range(rounds):
             samples += [about | {"engine": name} | child("scan", name, str(log)) for name in installed()]
+            samples.append(about | {"engine": "diagnose"} | child("diagnose", str(log)))
             if shutil.which("rg"):
                 samples.append(about | {"engine": "ripgrep"} | ripgrep(log, patterns))
         log.unlink()
-    return samples + [{"shape": "tail", "engine": name} | child("tail", name, "20") for name in installed()]
+    small = folder / "small.log"
+    small.write_bytes(SMALL)
+    about = {"shape": "small", "engine": "diagnose", "bytes": len(SMALL)}
+    return samples + [about | child("diagnose", str(small)) for _ in range(rounds)]
 
 
 def best(samples: list[dict[str, Any]], shape: str, engine: str) -> dict[str, Any] | None:
@@ -148,22 +151,20 @@ def report(samples: list[dict[str, Any]]) -> None:
     print(f"{len(ALL)} signatures; best of each, on processor time (wall time beside it)")
     for shape in SHARES:
         rg = best(samples, shape, "ripgrep")
-        for engine in (*installed(), "ripgrep"):
+        for engine in (*installed(), "diagnose", "ripgrep"):
             if one := best(samples, shape, engine):
                 ratio = f"  {rg['cpu_s'] / one['cpu_s']:.2f} x ripgrep" if rg else "  (ripgrep is not installed)"
                 memory = f"  {one['rss_mb']:.0f} MB" if "rss_mb" in one else ""
                 speed = one["bytes"] / 1e6 / one["cpu_s"]
                 print(f"{shape:8} {engine:9} {speed:7.0f} MB/s  {one['cpu_s']:5.2f} s ({one['wall_s']:.2f} s){ratio}{memory}")
-    for engine in installed():
-        if one := best(samples, "tail", engine):
-            share = one["cpu_s"] / one["seconds"]
-            print(f"tail     {engine:9} {TAILED_JOBS} jobs x {LINES_PER_SECOND} lines/s: {share:.2f} of a core")
+    if one := best(samples, "small", "diagnose"):
+        print(f"small    diagnose  {one['cpu_s']:5.2f} s ({one['wall_s']:.2f} s)  {one['rss_mb']:.0f} MB")
 
 
 def main() -> None:
     """See the module."""
     if sys.argv[1:2] == ["--child"]:
-        print(json.dumps({"scan": scan_once, "tail": tail_once}[sys.argv[2]](sys.argv[3], sys.argv[4])))
+        print(json.dumps(scan_once(*sys.argv[3:]) if sys.argv[2] == "scan" else diagnose_once(*sys.argv[3:])))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200)
