@@ -129,6 +129,18 @@ async def test_pausing_and_resuming(cli: Cli, scene: Scene) -> None:
     assert "is resumed" in (await cli("resume", scene.cluster, "--reason", "over", RERAIL_BY="bob")).out
 
 
+async def test_what_rerail_has_not_isolated_cannot_be_given_back(cli: Cli, scene: Scene) -> None:
+    ran = await cli("readmit", scene.cluster, "gpu-02", "--reason", "it is well")
+    assert (ran.code, "gpu-02 is not isolated by rerail" in ran.err) == (Exit.NO, True)
+    assert (await cli("readmit", scene.cluster, "a b", "--reason", "x")).code == Exit.USAGE
+
+
+async def test_a_drain_that_was_not_proposed_cannot_be_approved(cli: Cli, scene: Scene, rerail: Rerail) -> None:
+    incident = await scene.waiting(rerail)
+    ran = await cli("approve", incident.id, "--drain", "--reason", "the GPU is gone")
+    assert (ran.code, "no drain to be approved" in ran.err) == (Exit.NO, True)
+
+
 async def test_nothing_pending_is_no_error(cli: Cli, scene: Scene) -> None:
     ran = await cli("pending", "-c", scene.cluster)
     assert (ran.code, ran.out) == (Exit.OK, "nothing waits for a decision\n")
