@@ -30,7 +30,7 @@ BEGAN = datetime(2026, 12, 1, tzinfo=UTC)
 
 LOOPS = {
     "megatron": " [2026-12-01 {clock}] iteration {step:8}/  500000 | consumed samples: {k:12}"
-    " | elapsed time per iteration (ms): {ms:.1f} | learning rate: 3.000000E-04 | global batch size:  1024 | lm loss: {loss:.6E} | grad norm: 0.470 |",
+    " | elapsed time per iteration (ms): {ms:.1f} | global batch size:  1024 | lm loss: {loss:.6E} | grad norm: 0.470 |",
     "ranks": "{rank}: [2026-12-01 {clock},932][rank {rank}][INFO] step={step} loss={loss:.4f} grad_norm=0.61 compute_s={s:.3f}"
     " sync_s=0.037 step_s={s:.3f}",
     "bar": "\r  9%|#         | {step}/937500 [{clock}<8:50:47,  {s:.2f}s/it, loss={loss:.3f}, lr=2e-5]",
