@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from rerail.errors import Misconfigured
-from rerail.records import Mode
+from rerail.records import Drain, Mode
 from workers.settings import CommandChannel, LocalScheduler, Settings, SlurmScheduler, WebhookChannel, find, load
 
 ROOT = Path(__file__).parents[2]
@@ -259,3 +259,16 @@ def test_the_same_signature_in_both_files_is_refused_with_its_line(write: Write,
 def test_a_pattern_of_steps_without_a_step_is_refused_with_its_line(write: Write) -> None:
     with pytest.raises(Misconfigured, match=r"line 5: clusters\.a\.steps: .*group named step"):
         load(write(CLUSTER + "    steps: 'sweep \\d+'\n"))
+
+
+def test_nothing_is_drained_and_no_comment_written_unless_the_file_says_so(write: Write) -> None:
+    quiet = load(write(CLUSTER)).cluster("a")
+    assert (quiet.drain, quiet.comment) == (Drain.NEVER, False)
+
+
+def test_drains_and_comments_are_switched_on_in_plain_words(write: Write) -> None:
+    text = "clusters:\n  a:\n    scheduler: {local: {folder: x}}\n    drain: ask\n    comment: on\n    scope: {qos: [high]}\n"
+    loud = load(write(text)).cluster("a")
+    assert (loud.drain, loud.comment, loud.scope.qos) == (Drain.ASK, True, ("high",))
+    with pytest.raises(Misconfigured, match="drain"):
+        load(write(text.replace("ask", "always")))
