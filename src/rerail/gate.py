@@ -64,7 +64,7 @@ TABLE = (
     Row(READER, "squeue --all --states=all --noheader --jobs={job} --Format={table}"),
     Row(READER, "squeue --all --states=all --noheader --jobs={job} --format=%A{end}%x{end}"),
     Row(READER, "squeue --version"),
-    Row(READER, "sinfo --all --Node --noheader --format=%N|%T|%P|%E"),
+    Row(READER, "sinfo --all --Node --noheader --format=%N|%T|%P|%E|{end}"),
     Row(READER, "sinfo --all --Node --noheader --nodes={nodes} --format=%N|%T|%H"),
     Row(READER, "scontrol show config"),
     Row(READER, "scontrol show job {job}"),

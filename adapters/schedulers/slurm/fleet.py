@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from adapters.schedulers.slurm.answers import printable
 from rerail.records import Node, NodeState
 
-FORMAT = "%N|%T|%P|%E"
-"""Name, long state, partition (`*`: the default one), reason."""
+FORMAT = "%N|%T|%P|%E|"
+"""Name, long state, partition (`*`: the default one), reason; a word that nobody can guess ends it, as in `table`."""
 
 STATES = {
     "allocated": NodeState.UP,
@@ -34,13 +34,14 @@ NOT_RESPONDING = "*"
 REBOOTING = "@^"
 
 
-def nodes(text: str) -> tuple[Node, ...]:
-    """One node a name, though sinfo prints a line for each of its partitions."""
+def nodes(text: str, word: str) -> tuple[Node, ...]:
+    """One node a name, though sinfo prints a row for each of its partitions. `word` ends each row: a reason has line breaks at
+    will, and would be another node's row otherwise."""
     found: dict[str, Node] = {}
-    for line in text.splitlines():
-        parts = line.split("|", 3)
+    for row in text.split(f"|{word}\n"):
+        parts = row.split("|", 3)
         if len(parts) < 4:
-            continue  # the rest of a reason with a line break in it
+            continue  # nothing after the last one
         name, state, partition, reason = parts
         known = found.get(name)
         partitions = (*known.partitions, partition.rstrip("*")) if known else (partition.rstrip("*"),)

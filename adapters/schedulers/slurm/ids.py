@@ -8,8 +8,8 @@ from rerail.errors import Refused
 _JOB = re.compile(r"[1-9][0-9]{0,9}(?:_[0-9]{1,9}|\+[0-9]{1,4})?")
 """123, a task of an array 123_4, a component of a heterogeneous job 123+1."""
 
-_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-"""A hostname. It can't begin with a dash, so it is never taken for an option."""
+_NODE = re.compile(r"(?!(?i:all)$)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+"""A hostname. It can't begin with a dash, so it is never taken for an option; `ALL` is Slurm's word for every node."""
 
 MOST_NODES = 10_000
 """Names in one exclusion; more is a mistake."""

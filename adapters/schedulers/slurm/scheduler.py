@@ -105,8 +105,9 @@ class SlurmScheduler:
 
     def nodes(self) -> tuple[Node, ...]:
         """As the port says."""
-        said = self._asked(["sinfo", "--all", "--Node", "--noheader", f"--format={fleet.FORMAT}"])
-        return fleet.nodes(said.decode("utf-8", "replace"))
+        word = table.new_word()
+        said = self._asked(["sinfo", "--all", "--Node", "--noheader", f"--format={fleet.FORMAT}{word}"])
+        return fleet.nodes(said.decode("utf-8", "replace"), word)
 
     def node(self, name: str) -> Node:
         """As the port says."""
