@@ -55,3 +55,21 @@ def test_a_prefix_tells_when(line: str, at: datetime | None) -> None:
 @given(st.text(max_size=300))
 def test_any_line_is_split_into_a_front_and_a_body_that_it_ends_with(line: str) -> None:
     assert line.endswith(prefixes.read(line).body)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[", "(", "1", "9: ", "rank 3: ", "node1: ", "[default0]:", "INFO: ", "pod/a/b ", "D", "DLL ", "é", "٣: "]
+        ),
+        max_size=5,
+    )
+)
+def test_no_row_is_passed_over_for_what_it_begins_with(parts: list[str]) -> None:
+    line = "".join(parts)
+    asked = [piece for pieces in prefixes._OPENED_BY.values() for piece in pieces]
+    for at in range(len(line)):
+        every = next((match for piece in prefixes._PIECES if (match := piece.match(line, at)) and match.end() > at), None)
+        if every is not None:
+            assert every.re in asked
+            assert every.re in prefixes._OPENED_BY["a" if line[at].isalpha() else "0" if line[at].isdecimal() else line[at]]

@@ -42,6 +42,26 @@ _ROWS = (
     r"(?P<host>[A-Za-z][\w.-]{0,80}\d[\w.-]{0,60}|[a-z][a-z0-9]{1,20})(?: \||:)\s(?!\d+%)",  # pdsh, stern: node17: , worker-0 |
 )
 _PIECES = tuple(re.compile(row, re.IGNORECASE if "rank" in row else 0) for row in _ROWS)
+
+
+def _openers(row: str) -> str:
+    """What a row can begin with: a bracket, 0 for a digit, a for a letter."""
+    opens = ""
+    for mark in "([":
+        if row.startswith(f"\\{mark}"):
+            opens, row = opens + mark, row[2:]
+            if not row.startswith("?"):
+                return opens
+            row = row[1:]
+    return opens + ("0" if re.match(r"(?:\(\?P<\w+>)?\\d", row) else "a")
+
+
+_OPENED_BY = {
+    kind: tuple(piece for piece, row in zip(_PIECES, _ROWS, strict=True) if kind in _openers(row))
+    for kind in ("[", "(", "0", "a")
+}
+"""Most lines have nothing in front, and asking all rows so takes longest."""
+
 _MOST_PIECES = 8
 _NO_HOSTS = frozenset(
     [
@@ -113,7 +133,9 @@ def read(line: str, year: int | None = None) -> Prefix:
 
 def _next(line: str, at: int) -> re.Match[str] | None:
     """The first piece that stands at this place."""
-    for piece in _PIECES:
+    first = line[at : at + 1]
+    kind = "a" if first.isascii() and first.isalpha() else "0" if first.isdecimal() else first
+    for piece in _OPENED_BY.get(kind, ()):
         match = piece.match(line, at)
         if match and match.end() > at and not _is_a_word(match):
             return match
