@@ -284,6 +284,8 @@ class Opened(Record):
     closed: bool = False
     run: str = ""
     """Its run: a second incident of the same attempt has the same workflow id."""
+    tells: bool = False
+    """True when there is a channel to tell people on."""
 
 
 class RequestAsk(Record):

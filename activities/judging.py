@@ -28,10 +28,13 @@ from rerail.dialect import Dialect
 from rerail.errors import Permanent
 from rerail.ports import Audit
 from rerail.readers import progress
-from rerail.records import Anomaly, Attempt, Drain, Facts, Kind, Mode, Record, RowKind, Verdict
+from rerail.records import Anomaly, Attempt, Drain, Facts, Kind, Mode, Record, Role, RowKind, Verdict
 
 SIGNS_IN = 1 << 20
 """Bytes of a log's beginning, and of its end, in which signs of a second owner are looked for."""
+
+LINES_TOLD, LINE_TOLD_CHARS, UNKNOWNS_TOLD = 5, 200, 3
+"""What of a verdict rides in an incident's history: as much as its page shows."""
 
 UNKNOWNS_MAX = 8
 """Of a thousand nodes whose kernel logs can't be had, a few are enough to tell."""
@@ -88,7 +91,7 @@ class Judging:
         log = folder / "job.log"
         story = progress.summary(log.read_bytes() if log.exists() else b"", dialect.steps)
         return Examined(
-            verdict=verdict,
+            verdict=brief(verdict),
             bundle=str(folder),
             places=bundle.ends,
             last_step=latest(ask.anomaly.last_step, story.highest_step),
@@ -206,6 +209,13 @@ def text_of(path: Path) -> str:
 def hint(anomaly: Anomaly) -> Kind | None:
     """What the detector saw; a person's request says nothing of it."""
     return None if anomaly.kind is Kind.NONE else anomaly.kind
+
+
+def brief(verdict: Verdict) -> Verdict:
+    """What a reader of the history needs of a verdict: all of it is in the audit trail, and to be had of the bundle."""
+    told = sorted(verdict.evidence, key=lambda line: line.role is not Role.ROOT)[:LINES_TOLD]
+    evidence = tuple(line.model_copy(update={"text": line.text[:LINE_TOLD_CHARS]}) for line in verdict.evidence if line in told)
+    return verdict.model_copy(update={"evidence": evidence, "unknowns": verdict.unknowns[:UNKNOWNS_TOLD]})
 
 
 def latest(*steps: int | None) -> int | None:

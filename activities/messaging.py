@@ -42,7 +42,8 @@ class Messaging:
             names.REPORT_ANOMALY, ask.anomaly, start_workflow_operation=start, id=ask.anomaly.id, result_type=bool
         )
         handle = await start.workflow_handle()
-        return Opened(incident=incident, joined=joined, run=handle.first_execution_run_id or handle.result_run_id or "")
+        run = handle.first_execution_run_id or handle.result_run_id or ""
+        return Opened(incident=incident, joined=joined, run=run, tells=self.tells)
 
     async def has_seen(self, incident: str, anomaly: str) -> bool:
         """True when an earlier try of ours has reported the anomaly already: the incident may even be closed by now."""

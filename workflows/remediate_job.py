@@ -82,8 +82,6 @@ class RemediateJob:
 
     async def remediate(self) -> Outcome:
         chronicle, hearing, execution = self.chronicle, self.hearing, self.execution
-        anomaly = chronicle.incident.anomaly
-        chronicle.tell(NoticeKind.OPENED, f"{anomaly.kind} of job {chronicle.job_id}", anomaly.why)
         plan = await self.settle_on_a_plan()
         ending = without_action(plan)
         if ending:

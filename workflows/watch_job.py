@@ -100,7 +100,24 @@ class WatchJob:
         opened = await say("open_incident", ask, Opened, queue=names.CONTROL_QUEUE, summary=anomaly.kind, profile=ASK)
         if not opened.closed and opened.run not in self.closed:
             self.keep(incident=opened.incident, incident_run=opened.run)
+        if opened.tells and not (opened.joined or opened.closed):
+            self.tell_opened(anomaly, opened)
         return opened
+
+    def tell_opened(self, anomaly: Anomaly, opened: Opened) -> None:
+        """That an incident was opened; what becomes of it, it tells by itself."""
+        job = anomaly.attempt.job
+        notice = Notice(
+            key=f"{opened.incident}/{opened.run}/{NoticeKind.OPENED}",
+            kind=NoticeKind.OPENED,
+            cluster=job.cluster,
+            job_id=job.job_id,
+            incident=opened.incident,
+            title=f"{anomaly.kind} of job {job.job_id}",
+            text=anomaly.why[:500],
+            at=workflow.now(),
+        )
+        begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=NoticeKind.OPENED, profile=TELL)
 
     @workflow.update(name=names.REMEDIATE, description="Sent by the cluster's watcher: a person wants this job remediated")
     async def remediate(self, *asks: Any) -> str:

@@ -35,7 +35,7 @@ async def test_silence_expires_after_one_reminder_and_changes_nothing(theatre: T
     why = await played.ends_as(Result.EXPIRED)
     assert why == "expired, nothing done: nobody decided in time"
     assert theatre.players.acted == []
-    assert theatre.players.told == ["opened", "waiting", "reminder", "done"]
+    assert theatre.players.told == ["waiting", "reminder", "done"]
     incident = await played.look()
     assert incident.expires_at is not None
     assert incident.waiting_since is not None
@@ -236,7 +236,7 @@ async def test_autonomous_mode_acts_without_asking_and_keeps_who_decided(theatre
     played = await theatre.incident()
     await played.ends_as(Result.RECOVERED)
     assert theatre.players.acted == ["requeue", "start"]
-    assert theatre.players.told == ["opened", "done"]
+    assert theatre.players.told == ["done"]
     taken = theatre.players.asked("record_decision")[0].recorded
     assert (taken.way, taken.decision.by) == ("policy", "policy")
 

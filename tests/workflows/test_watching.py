@@ -51,8 +51,8 @@ def recovery(run: str, *, restarted: bool = True) -> Recovery:
     )
 
 
-def opened(run: str) -> Any:
-    return lambda ask: Opened(incident=names.remediate_job_id(ask.anomaly.attempt), run=run)
+def opened(run: str, **more: bool) -> Any:
+    return lambda ask: Opened(incident=names.remediate_job_id(ask.anomaly.attempt), run=run, **more)
 
 
 async def watch(theatre: Theatre, *sights: Any) -> WorkflowHandle[Any, Any]:
@@ -91,6 +91,13 @@ async def test_each_attempt_opens_its_own_incident_with_the_history_of_the_ones_
     assert state.attempt == SECOND
     assert [r.cause for r in state.history] == ["xid"]
     assert state.incident == names.remediate_job_id(SECOND)
+
+
+async def test_that_an_incident_was_opened_is_told_once_and_not_of_a_sighting_that_only_joins(theatre: Theatre) -> None:
+    theatre.players.answers["open_incident"] = in_turn(opened("r1", tells=True), opened("r1", tells=True, joined=True))
+    await watch(theatre, saw(Seen.ANOMALY, kind=Kind.HANG), saw(Seen.ANOMALY, kind=Kind.CRASH), stays)
+    await until(lambda: len(theatre.players.asked("follow")) == 3, "third follow")
+    assert theatre.players.told == ["opened"]
 
 
 async def test_a_new_attempt_is_followed_from_where_the_old_one_ended_with_fresh_detectors(theatre: Theatre) -> None:
