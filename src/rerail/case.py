@@ -36,6 +36,11 @@ MOST_FILES = 20_000
 MOST_NODES = 4096
 """Kernel logs read of one case."""
 
+MOST_KERNEL_BYTES = 512 << 20
+"""Of all kernel logs of a case together, shared evenly; the newest of each."""
+LEAST_KERNEL_BYTES = 256 << 10
+"""A node's share at least: some 2,000 lines."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -64,6 +69,8 @@ def read_case(folder: Path | str, rows: tuple[Signature, ...] = signatures.ALL, 
     if not path.exists():
         raise Misconfigured(f"{path} does not exist; give a case folder or a log file")
     if not path.is_dir():
+        if _regular(path) is None:
+            raise Misconfigured(f"{path} is no regular file; save what it gives to a file, and give that")
         log, unread = _log(path, rows, None, steps)
         return Case(
             str(path),
@@ -152,9 +159,16 @@ def _kernels(folder: Path, rows: tuple[Signature, ...], scheduled: Scheduled | N
         return {}
     year = scheduled.started_at.year if scheduled and scheduled.started_at else None
     logs: dict[str, KernelLog] = {}
-    for path in sorted(folder.glob("*.log"))[:MOST_NODES]:
-        data = _bytes(path, kernel.MOST_BYTES, missing, end=True)
+    paths = sorted(folder.glob("*.log"))
+    if len(paths) > MOST_NODES:
+        missing.append(f"only the first {MOST_NODES} of {len(paths)} kernel logs were read")
+    paths = paths[:MOST_NODES]
+    most = min(kernel.MOST_BYTES, max(LEAST_KERNEL_BYTES, MOST_KERNEL_BYTES // (len(paths) or 1)))
+    for path in paths:
+        data = _bytes(path, most, missing, end=True)
         if data is not None:
+            if (_regular(path) or 0) > most:
+                missing.append(f"dmesg/{path.name}: only the last {most >> 10} KiB were read")
             read = kernel.read(path.name.removesuffix(".log"), data, year, rows)
             logs[read.node] = kernel.dated(read, scheduled.seen_until if scheduled else None)
     nodes = scheduled.nodes if scheduled else ()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rerail import diagnosis, report, signatures
+from rerail import case, diagnosis, report, signatures
 from rerail.cli.app import app
 from rerail.readers import blocks, joblog
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
@@ -177,15 +177,15 @@ def test_a_page_cleans_what_a_verdict_should_never_hold() -> None:
 
 def test_a_link_to_a_log_is_read_and_links_to_pipes_and_devices_are_told(tmp_path: Path) -> None:
     (tmp_path / "real.log").write_text(STEPS + CRASH)
-    case = tmp_path / "case"
-    case.mkdir()
-    (case / "job.log").symlink_to(tmp_path / "real.log")
-    assert diagnosis.diagnose(case).kind is Kind.CRASH
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "job.log").symlink_to(tmp_path / "real.log")
+    assert diagnosis.diagnose(folder).kind is Kind.CRASH
     os.mkfifo(tmp_path / "pipe")
     for target in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "nowhere"):
-        (case / "job.log").unlink()
-        (case / "job.log").symlink_to(target)
-        assert "job.log: not there, or no regular file" in diagnosis.diagnose(case).unknowns
+        (folder / "job.log").unlink()
+        (folder / "job.log").symlink_to(target)
+        assert "job.log: not there, or no regular file" in diagnosis.diagnose(folder).unknowns
 
 
 class Changing(io.BytesIO):
@@ -220,3 +220,23 @@ def test_a_log_that_grows_for_ever_ends_where_it_ended_when_we_came() -> None:
     log = joblog.read(grown, len(text))
     assert (log.size, log.notes) == (len(text), [])
     assert max(point.mark.step or 0 for point in log.points) == 39
+
+
+def test_a_pipe_or_a_device_by_itself_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        said = CliRunner().invoke(app, ["diagnose", str(path)])
+        assert said.exit_code == 2
+        assert "is no regular file; save what it gives to a file" in said.stderr
+
+
+def test_kernel_logs_share_what_may_be_read_and_the_newest_lines_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(case, "MOST_KERNEL_BYTES", 20_000)
+    monkeypatch.setattr(case, "LEAST_KERNEL_BYTES", 5_000)
+    monkeypatch.setattr(case, "MOST_NODES", 3)
+    (tmp_path / "dmesg").mkdir()
+    for n in range(4):
+        (tmp_path / "dmesg" / f"n{n}.log").write_text("[1.0] eth0: link up\n" * 1000 + f"[2.0] {XID}\n")
+    read = case.read_case(tmp_path)
+    assert [(node, len(log.known)) for node, log in read.kernel.items()] == [("n0", 1), ("n1", 1), ("n2", 1)]
+    assert {"only the first 3 of 4 kernel logs were read", "dmesg/n0.log: only the last 6 KiB were read"} <= set(read.missing)
