@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from rerail import case, diagnosis, report, signatures
 from rerail.cli.app import app
-from rerail.readers import blocks, joblog
+from rerail.readers import blocks, joblog, progress
 from rerail.records import Advice, Excerpt, FaultClass, Kind, Role, Verdict
 from rerail.signatures import ALL, Scanner
 
@@ -240,3 +241,17 @@ def test_kernel_logs_share_what_may_be_read_and_the_newest_lines_count(tmp_path:
     read = case.read_case(tmp_path)
     assert [(node, len(log.known)) for node, log in read.kernel.items()] == [("n0", 1), ("n1", 1), ("n2", 1)]
     assert {"only the first 3 of 4 kernel logs were read", "dmesg/n0.log: only the last 6 KiB were read"} <= set(read.missing)
+
+
+def test_no_pattern_that_goes_back_has_a_free_repetition_of_blanks() -> None:
+    quick = [*progress._COMPILED.values(), progress._WORK, progress._RANK]
+    assert [one.pattern for one in quick if re.search(rb"(?:\\s|\\S|\.| |\[ [^\]]*\])[*+]", one.pattern)] == []
+
+
+@pytest.mark.parametrize(
+    "head", ["global step", "iteration", "step", "iter", "epoch", "epoch: 1 batch", "epoch 1: 1%|", "train", "compute_s"]
+)
+def test_a_line_of_blanks_after_a_known_word_is_read_at_once(head: str) -> None:
+    line = (head + " " * (4000 - len(head)) + "x step 1").encode()
+    assert progress.mark(line) == progress.Mark("step", 1, *[None] * 7)
+    assert progress.worked(line) is None

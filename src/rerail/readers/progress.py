@@ -51,49 +51,59 @@ class Reader(NamedTuple):
     example: str
 
 
-_OF = r"(?:\s*/\s*(?P<total>\d{1,12}))?"
+_OF = r"(?:\s{0,9}/\s{0,9}(?P<total>\d{1,12}))?"
 _BEFORE = r"(?:^|[^\w.-])"
 _AFTER = r"(?:$|[^\d.]|\.(?:\D|$))"
 
 READERS: tuple[Reader, ...] = (
     Reader(
         "global_step",
-        r"(?i)(?:global[_ ]step|trainer/step)[\"']?\s*[=:]?\s*(?P<step>\d{1,12}(?:\.\d+e\+?\d+)?)",
+        r"(?i)(?:global[_ ]step|trainer/step)[\"']?\s{0,9}[=:]?\s{0,9}(?P<step>\d{1,12}(?:\.\d+e\+?\d+)?)",
         "global_step=420",
     ),
     Reader(
         "iteration",
-        r"(?i)\biteration[\"']?\s*[=:#]?\s*\[?\s*(?P<step>\d{1,12})(?:\s*/\s*(?P<total>\d{1,12})|" + _AFTER + ")",
+        r"(?i)\biteration[\"']?\s{0,9}[=:#]?\s{0,9}\[?\s{0,9}(?P<step>\d{1,12})(?:\s{0,9}/\s{0,9}(?P<total>\d{1,12})|"
+        + _AFTER
+        + ")",
         "iteration 12/ 500 |",
     ),
     Reader(
         "step",
-        r"(?i)" + _BEFORE + r"step[\"']?\s{0,3}[=:#\[(]{0,2}\s*(?P<step>\d{1,12})(?:\s*/\s*(?P<total>\d{1,12})|" + _AFTER + ")",
+        r"(?i)"
+        + _BEFORE
+        + r"step[\"']?\s{0,3}[=:#\[(]{0,2}\s{0,9}(?P<step>\d{1,12})(?:\s{0,9}/\s{0,9}(?P<total>\d{1,12})|"
+        + _AFTER
+        + ")",
         "step=12 loss=2.1",
     ),
     Reader(
         "iter",
-        r"(?i)" + _BEFORE + r"iter[\"']?\s*[=:#]?\s*\[?\s*(?P<step>\d{1,12})(?:\s*/\s*(?P<total>\d{1,12})|" + _AFTER + ")",
+        r"(?i)"
+        + _BEFORE
+        + r"iter[\"']?\s{0,9}[=:#]?\s{0,9}\[?\s{0,9}(?P<step>\d{1,12})(?:\s{0,9}/\s{0,9}(?P<total>\d{1,12})|"
+        + _AFTER
+        + ")",
         "iter 12: loss 3.1",
     ),
     Reader(
         "epoch_of",
-        r"(?i)\bepoch:?\s*\[?(?P<epoch>\d{1,9})\]?:?[ :]{0,4}(?:\d+%\|[^|]*\|)?\s*"
-        r"\[?\s*(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12})",
+        r"(?i)\bepoch:?\s{0,9}\[?(?P<epoch>\d{1,9})\]?:?[ :]{0,4}(?:\d+%\|[^|]*\|)?\s{0,9}"
+        r"\[?\s{0,9}(?P<step>\d{1,12})\s{0,9}/\s{0,9}(?P<total>\d{1,12})",
         "Epoch: [12]  [ 120/5004]",
     ),
     Reader(
         "batch",
-        r"(?i)\bepoch:?\s*\[?(?P<epoch>\d{1,9})\]?[ ,:|]{1,3}batch:?\s*\[?(?P<step>\d{1,12})" + _OF,
+        r"(?i)\bepoch:?\s{0,9}\[?(?P<epoch>\d{1,9})\]?[ ,:|]{1,3}batch:?\s{0,9}\[?(?P<step>\d{1,12})" + _OF,
         "epoch 0 batch 4 loss 2.3",
     ),
     Reader(
         "bar",
-        r"(?:^|\btrain\w*:?)\s*\d{1,3}%\|[^|]*\|\s*(?P<step>\d{1,12})/(?P<total>\d{1,12})\s*\[",
+        r"(?:^|\btrain\w*:?)\s{0,9}\d{1,3}%\|[^|]*\|\s{0,9}(?P<step>\d{1,12})/(?P<total>\d{1,12})\s{0,9}\[",
         " 20%|##  | 12/60 [00:10<00:40]",
     ),
-    Reader("fraction", r"[\"']epoch[\"']\s*:\s*(?P<epoch>\d{1,9}\.\d+)", "{'loss': 1.9, 'epoch': 0.14}"),
-    Reader("epoch", r"(?i)\bepoch[\"']?:?\s*\[?(?P<epoch>\d{1,9})\b(?:$|[^.\d]|\.\D)", "Epoch 5/30"),
+    Reader("fraction", r"[\"']epoch[\"']\s{0,9}:\s{0,9}(?P<epoch>\d{1,9}\.\d+)", "{'loss': 1.9, 'epoch': 0.14}"),
+    Reader("epoch", r"(?i)\bepoch[\"']?:?\s{0,9}\[?(?P<epoch>\d{1,9})\b(?:$|[^.\d]|\.\D)", "Epoch 5/30"),
 )
 """In order of trust: a count of the whole run before one of an epoch, a line of a log before a bar."""
 
@@ -106,7 +116,8 @@ def _compiled(pattern: str) -> Any:
 
 
 def _quick(pattern: str) -> re.Pattern[bytes]:
-    """For what a live tail asks of each line: Python's own engine answers in a fifth of the time, and lines are bounded."""
+    """For what a live tail asks of each line: Python's own engine answers in a fifth of the time. It goes back and tries again:
+    blanks are bounded in such a pattern, as three free repetitions in a row took minutes for one line of blanks."""
     return re.compile(pattern.encode())
 
 
@@ -130,13 +141,13 @@ _LOSS = _compiled(
 _ELAPSED = _compiled(r"(?:\[|\belapsed )(?:(\d{1,4}):)?(\d{1,2}):(\d{2})(?:<|,|\s|$)")
 
 _WORK = _quick(
-    r"(?i)(?:^|[^\w])(?:compute|comp|forward[_-]backward|fwd[_-]bwd|local)(?:_time|_dur(?:ation)?)?(?:_?(s|sec|ms))?[\"']?\s*[=:]\s*([\d.]+)\s*(ms)?"
+    r"(?i)(?:^|[^\w])(?:compute|comp|forward[_-]backward|fwd[_-]bwd|local)(?:_time|_dur(?:ation)?)?(?:_?(s|sec|ms))?[\"']?\s{0,9}[=:]\s{0,9}([\d.]+)\s{0,9}(ms)?"
 )
 
-_SPEAKS_OF_WORK = _compiled(r"(?i)(?:comp|fo?r?wa?r?d[_-]b|local)\w{0,20}[\"']?\s*[=:]")
+_SPEAKS_OF_WORK = _compiled(r"(?i)(?:comp|fo?r?wa?r?d[_-]b|local)\w{0,20}[\"']?\s{0,9}[=:]")
 """A line without it costs a microsecond; `_WORK` takes five to say no."""
 
-_RANK = _quick(r"(?i)\[rank ?(\d{1,7})\]|^\s*(\d{1,6}): |\[\d+,(\d{1,7})\]<std|\brank[ =:]{1,2}(\d{1,7})\b")
+_RANK = _quick(r"(?i)\[rank ?(\d{1,7})\]|^\s{0,9}(\d{1,6}): |\[\d+,(\d{1,7})\]<std|\brank[ =:]{1,2}(\d{1,7})\b")
 
 _UNIT = r"(?:step|it|iter|iteration|batch)"
 _PACES: tuple[tuple[Any, float, bool], ...] = tuple(
