@@ -95,7 +95,7 @@ class Judging:
             bundle=str(folder),
             places=bundle.ends,
             last_step=latest(ask.anomaly.last_step, story.highest_step),
-            checkpoint_step=latest(ask.anomaly.checkpoint_step, *story.checkpoints),
+            checkpoint_step=latest(ask.anomaly.checkpoint_step, *story.checkpoints, story.resumed_step),
         )
 
     @activity.defn

@@ -145,11 +145,14 @@ class Verifier:
         past = f"training is at step {self.proof.highest_step}, past the failed step {self.ask.last_step}"
         if self.proof.resumed_step is None:
             return past
-        agrees = self.proof.resumed_step == self.ask.checkpoint_step
-        saved = (
-            ", as saved in the checkpoint" if agrees else f" (the last checkpoint seen was of step {self.ask.checkpoint_step})"
-        )
-        return f"resumed at step {self.proof.resumed_step}{saved}; {past}"
+        return f"resumed at step {self.proof.resumed_step}{self.beside_the_checkpoint()}; {past}"
+
+    def beside_the_checkpoint(self) -> str:
+        if self.ask.checkpoint_step is None:
+            return ""
+        if self.proof.resumed_step == self.ask.checkpoint_step:
+            return ", as saved in the checkpoint"
+        return f" (the last checkpoint seen was of step {self.ask.checkpoint_step})"
 
     def over_time(self, why: str, *, forgotten: bool = False) -> Verified | None:
         patience = QUEUE_PATIENCE_S if self.proof.running_at is None else self.ask.give_up_s

@@ -22,9 +22,8 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 EVENTS_MAX = 100
 BYTES_MAX = 20 * 1024
 """What one story may cost the server, from the task."""
-ASIDES = {"remediate-pause", "remediate-told", "remediate-second-attempt"}
-"""What comes on top: a pause in the middle (30 events), the three notices of a story (20 events, 3 KB), and the recoveries that
-a job's history holds (half a KB each, asked about twice)."""
+ASIDES = {"remediate-pause"}
+"""What comes on top: a pause in the middle (30 events)."""
 ASIDE_TIMES = 1.4
 STORIES = {"crash", "second-attempt", "killed", "hang", "bug", "reject", "expiry", "pause", "told"}
 

@@ -9,10 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
-from temporalio.contrib.pydantic import PydanticPayloadConverter, ToJsonOptions
-from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverter,
+    DefaultPayloadConverter,
+    JSONPlainPayloadConverter,
+    PayloadConverter,
+)
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.runtime import Runtime
 
@@ -31,11 +39,21 @@ TARGET = re.compile(r"[A-Za-z0-9._-]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
 CONFIG_FILE = "TEMPORAL_CONFIG_FILE"
 
 
-class SparseJson(PydanticPayloadConverter):
-    """Records as plain JSON without the fields that nobody set: small histories, readable by anyone."""
+class SparseJson(PydanticJSONPlainPayloadConverter):
+    """Plain JSON without what a reader has anyway: fields that nobody set, or that hold their defaults."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        """As the base class does it, but sparse."""
+        data = self._schema_serializer.to_json(value, exclude_unset=True, exclude_defaults=True)
+        return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
+
+
+class SparsePayloads(CompositePayloadConverter):
+    """Records as sparse JSON: small histories, readable by anyone."""
 
     def __init__(self) -> None:
-        super().__init__(ToJsonOptions(exclude_unset=True))
+        usual = DefaultPayloadConverter.default_encoding_payload_converters
+        super().__init__(*(SparseJson() if isinstance(one, JSONPlainPayloadConverter) else one for one in usual))
 
 
 class TerseFailures(DefaultFailureConverter):
@@ -47,7 +65,7 @@ class TerseFailures(DefaultFailureConverter):
             failure.stack_trace = ""
 
 
-DATA_CONVERTER = DataConverter(payload_converter_class=SparseJson, failure_converter_class=TerseFailures)
+DATA_CONVERTER = DataConverter(payload_converter_class=SparsePayloads, failure_converter_class=TerseFailures)
 """How records become payloads: the same for workers, client and tests."""
 
 
