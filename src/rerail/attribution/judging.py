@@ -202,7 +202,18 @@ def _held_by_a_service(matter: Matter) -> bool:
     root = matter.weighed.root
     if root is None or root.level is not Level.KERNEL or root.kind is not Kind.HANG or matter.course.silent_s is not None:
         return False
-    return any(one.cause in _BLOCKED and set(one.nodes) & set(root.nodes) for one in matter.findings)
+    held = set(_still_without(matter, root))
+    return any(one.cause in _BLOCKED and set(one.nodes) & held for one in matter.findings)
+
+
+def _still_without(matter: Matter, service: Finding) -> list[str]:
+    """Nodes whose kernel did not say afterwards that the service answers again."""
+    back = {matter.places.known(node) or node: log for node, log in matter.case.kernel.items()}
+    return [
+        node
+        for node in service.nodes
+        if node in back and any(line.line > back[node].back_line for line in back[node].known if line.row.cause == service.cause)
+    ]
 
 
 _BLOCKED = ("process_blocked", "nfs_blocked")
@@ -336,7 +347,7 @@ def _blocked_service(matter: Matter) -> Finding | None:
     """A shared service that kernels of most nodes complain of while progress stands."""
     nodes = len(matter.places.nodes)
     said = [one for one in matter.findings if one.scope is Scope.SERVICE and one.fault is FaultClass.SYSTEM and one.line is None]
-    return next((one for one in said if one.kind is Kind.HANG and len(one.nodes) > MANY * nodes), None)
+    return next((one for one in said if one.kind is Kind.HANG and len(_still_without(matter, one)) > MANY * nodes), None)
 
 
 def _waiting_for(matter: Matter, service: Finding) -> Verdict:

@@ -37,8 +37,14 @@ class KernelLog(NamedTuple):
     last: datetime | None = None
     last_uptime: float | None = None
     last_line: int = 0
+    back_line: int = 0
+    """The last line that says that a service answers again; 0 for none."""
     note: str = ""
     """What was not read, when something was not."""
+
+
+_BACK = ("storage.nfs_ok", "storage.lustre_restored")
+"""Rows of services that answer again."""
 
 
 def read(node: str, data: bytes, year: int | None, rows: tuple[Signature, ...] = signatures.ALL) -> KernelLog:
@@ -53,8 +59,9 @@ def read(node: str, data: bytes, year: int | None, rows: tuple[Signature, ...] =
     known = [line for number, said in sorted(found.items())[-MOST_LINES:] if (line := _known(number, said, year))]
     ends = [at for at in (time_of(data[:400].split(b"\n")[0], year), time_of(data[-2000:].rstrip().split(b"\n")[-1], year)) if at]
     last_uptime = _uptime(data[-2000:].rstrip().split(b"\n")[-1])
+    back = max((number for number, said in found.items() if any(row.id in _BACK for row, _ in said)), default=0)
     return KernelLog(
-        node, tuple(known), ends[0] if ends else None, ends[-1] if ends else None, last_uptime, data.count(b"\n"), note
+        node, tuple(known), ends[0] if ends else None, ends[-1] if ends else None, last_uptime, data.count(b"\n"), back, note
     )
 
 
