@@ -267,20 +267,26 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
 async def scene(server: WorkflowEnvironment) -> AsyncIterator[Scene]:
     """A cluster with workers and long-lived workflows."""
     made = Scene(server.client, f"c-{uuid.uuid4().hex[:8]}")
-    await made.up()
-    await made.begin()
-    yield made
-    await made.end()
+    try:
+        await made.up()
+        await made.begin()
+        yield made
+        await made.end()
+    finally:
+        await made.down()
 
 
 @pytest.fixture
 async def other(server: WorkflowEnvironment, scene: Scene) -> AsyncIterator[Scene]:
     """A second cluster, served by the control workers of the first."""
     made = Scene(server.client, f"d-{uuid.uuid4().hex[:8]}")
-    await made.up(control=False)
-    await made.begin()
-    yield made
-    await made.end()
+    try:
+        await made.up(control=False)
+        await made.begin()
+        yield made
+        await made.end()
+    finally:
+        await made.down()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -250,22 +251,25 @@ async def test_waiting_outlives_a_server_that_is_away(tmp_path: Path) -> None:
     first = await durable_server(port, file)
     client = await connect(f"127.0.0.1:{port}")
     scene = Scene(client, "alpha")
-    await scene.up()
-    await scene.begin()
-    rerail = Rerail(client, by="anna", patience_s=0.5)
-    incident = await scene.waiting(rerail)
-    waiting = asyncio.create_task(rerail.wait(incident.id, timeout_s=60))
-    await first.shutdown()
-    with pytest.raises(Unreachable, match=r"(went away|stopped answering).*whether it took this message is not known"):
-        await rerail.reject(incident.id, reason="no")
-    assert not waiting.done()
-    second = await durable_server(port, file)
-    rerail.line.patience_s = 20
-    await rerail.approve(incident.id, reason="yes")
-    assert (await waiting).result is Result.RECOVERED
-    assert scene.done == ["requeue", "exclude", "start"]
-    await scene.end()
-    await second.shutdown()
+    async with AsyncExitStack() as left:  # what is left over, however the test ends: a living worker would hold up the event loop
+        await scene.up()
+        left.push_async_callback(scene.down)
+        await scene.begin()
+        rerail = Rerail(client, by="anna", patience_s=0.5)
+        incident = await scene.waiting(rerail)
+        waiting = asyncio.create_task(rerail.wait(incident.id, timeout_s=60))
+        left.callback(waiting.cancel)
+        await first.shutdown()
+        with pytest.raises(Unreachable, match=r"(went away|stopped answering).*whether it took this message is not known"):
+            await rerail.reject(incident.id, reason="no")
+        assert not waiting.done()
+        second = await durable_server(port, file)
+        left.push_async_callback(second.shutdown)
+        rerail.line.patience_s = 20
+        await rerail.approve(incident.id, reason="yes")
+        assert (await waiting).result is Result.RECOVERED
+        assert scene.done == ["requeue", "exclude", "start"]
+        await scene.end()
 
 
 async def durable_server(port: int, file: Path) -> WorkflowEnvironment:
