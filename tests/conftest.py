@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/slurm/", "tests/corpus/")
-"""Folders whose tests share what is dear to make: a cluster of six nodes, a corpus judged hundreds of times."""
+TOGETHER = ("tests/slurm/test_o", "tests/slurm/", "tests/corpus/")
+"""Tests that share what is dear to make: a cluster of six nodes, a corpus judged hundreds of times. Those on Slurm wait more than
+they compute, so two clusters stand side by side: one for the long stories of owners and outages, one for the rest."""
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist is untyped
-    """Tests of those folders go to one worker each, the largest folder first; all others go to whichever worker is free.
+    """Tests of one of those go to one worker, the largest first; all others go to whichever worker is free.
 
     By path: xdist's own groups (`--dist loadgroup`) have no effect with pytest 9.2, whose items' ids no longer carry the group.
     """

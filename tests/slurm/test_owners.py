@@ -1,6 +1,7 @@
 """One owner of restarts on a real Slurm: what failed is restarted once, what anybody else ended or restarts is left to them."""
 
 import shutil
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -287,6 +288,9 @@ async def test_slurmctld_restarts_in_mid_recovery_and_the_job_is_restarted_once(
     bad = first.nodes[1]
     site.cluster.kernel_line(bad, XID)
     site.die(job_id)
+    await site.asked(job_id)
+    moment = time.time()  # a controller that never wrote the failure down would come back with the job as it was before
+    wait_until(lambda: site.cluster.state_saved_since(moment), PATIENCE_S, "slurmctld's word on disk")
     await site.approved(job_id)
 
     async def requeued() -> bool:
