@@ -51,6 +51,8 @@ class Cluster:
             if self.settings.login:
                 self.start_login()
             wait_until(self._all_idle, READY_S, f"{self.settings.nodes} idle nodes (logs in {self.settings.log})")
+            if self.settings.accounting:
+                wait_until(self._is_registered, READY_S, "slurmctld known to slurmdbd: before that, jobs leave no trace there")
         except BaseException:
             self.down()
             raise
@@ -230,6 +232,10 @@ class Cluster:
     def _signal_all(self, node: str, name: str) -> None:
         loop = 'cd /proc; for p in [0-9]*; do [ "$p" = 1 ] || [ "$p" = $$ ] || kill -"$1" "$p" 2>/dev/null || :; done'
         self.exec(node, ["bash", "-c", loop, "signal", name])
+
+    def _is_registered(self) -> bool:
+        """True when slurmdbd knows where slurmctld is."""
+        return bool(self.run(["sacctmgr", "-n", "-P", "show", "cluster", "format=ControlHost"], check=False).strip())
 
     def _all_idle(self) -> bool:
         return self.run(["sinfo", "-h", "-N", "-o", "%T"], check=False).split() == ["idle"] * self.settings.nodes

@@ -45,6 +45,14 @@ LONGEST_SCRIPT = 4 << 20
 """Bytes; Slurm takes none longer by default (max_script_size)."""
 
 
+READS_MOST = 3
+"""Tries to read one job that changes while it is read."""
+
+
+class Changed(Unreadable):
+    """What two calls said of one job does not fit together."""
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -89,6 +97,14 @@ class SlurmScheduler:
 
     def job(self, job_id: str) -> Job:
         """As the port says; an id of Slurm's own for a task or a component finds it too."""
+        for _ in range(READS_MOST - 1):
+            try:
+                return self._job(job_id)
+            except Changed:  # it takes two calls, and a task may split off its array between them
+                continue
+        return self._job(job_id)
+
+    def _job(self, job_id: str) -> Job:
         wanted = ids.job_id(job_id)
         try:
             jobs = self._jobs(f"--jobs={wanted}")  # 22.05's JSON has all of them all the same, so it is chosen again here
@@ -273,7 +289,7 @@ class SlurmScheduler:
         fields = [field.removeprefix("\n") for field in said.decode("utf-8", "replace").split(word)]
         found = dict(zip(fields[:-1:2], fields[1::2], strict=False))
         if str(number) not in found:
-            raise Unreadable(f"job {job.job_id} changed while it was read; it will be read again")
+            raise Changed(f"job {job.job_id} changed while it was read; it will be read again")
         return shapes.nodes(found[str(number)])
 
     def _job_age(self) -> int | None:
