@@ -22,7 +22,7 @@ from rerail.records import Job, JobState, NodeState, Rank
 from tests.adapters.schedulers.contract import WAITS, SchedulerContract, started, until
 
 NODES = ("gpu-00", "gpu-01", "gpu-02", "gpu-03")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 ROOT = Path(__file__).resolve().parents[3]
 
 
