@@ -10,7 +10,7 @@ import yaml
 from tests.house.checkout import ROOT, files
 
 # Each is put together here, so that this file does not name it.
-REGISTRIES = ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.org", "deb.debian" + ".org", "proxy." + "golang.org")
+REGISTRIES = ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.org", "deb." + "debian.org", "proxy.go" + "lang.org")
 OUR_FOLDERS = ("/work/" + "main", "/work/" + "shared", "/work/" + ".library", "/tmp/" + "brief", "/root/" + ".pyenv")
 
 MACHINE = re.compile("|".join(re.escape(word) for word in (*REGISTRIES, *OUR_FOLDERS)))
