@@ -1,22 +1,22 @@
 """WatchCluster: one for ever for each cluster. Sees jobs come, starts their watchers, and says so when it is blind."""
 
 import contextlib
-from types import NoneType
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asks import FindAsk, NoteAsk, RequestAsk, Survey, SurveyAsk, Told, WatchClusterInput, WatchJobInput
+    from activities.asks import FindAsk, RequestAsk, Survey, SurveyAsk, WatchClusterInput, WatchJobInput
     from activities.search import job_attributes
     from rerail import names
-    from rerail.records import Attempt, ClusterState, Notice, NoticeKind, RowKind
+    from rerail.records import Attempt, ClusterState
     from rerail.requests import JOB_FORM, only, read_job_request
     from workflows.endings import cause_of, not_found
     from workflows.pages import cluster_page
-    from workflows.profiles import ASK, LOOK_UP, RECORD, TELL, WATCH
-    from workflows.sentence import begin, say
+    from workflows.profiles import ASK, LOOK_UP, WATCH
+    from workflows.sentence import say
+    from workflows.sight import announce
 
 
 @workflow.defn(name=names.WATCH_CLUSTER)
@@ -61,13 +61,8 @@ class WatchCluster:
         if (was is None) == (now is None):
             return
         self.keep(blind_since=now, blind_why=survey.blind_why)
-        kind, row = (NoticeKind.BLIND, RowKind.BLIND) if now else (NoticeKind.SIGHTED, RowKind.SIGHTED)
-        text = f"{self.state.cluster} can't be read: {survey.blind_why}" if now else f"{self.state.cluster} can be read again"
-        key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{int(workflow.now().timestamp())}"
-        note = NoteAsk(key=key, kind=row, cluster=self.state.cluster, text=text, at=workflow.now())
-        await say("note", note, NoneType, queue=names.CONTROL_QUEUE, summary=text, profile=RECORD)
-        notice = Notice(key=key, kind=kind, cluster=self.state.cluster, title=text[:200], at=workflow.now())
-        begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=kind, profile=TELL)
+        cluster = self.state.cluster
+        await announce(cluster, blind=now is not None, why=survey.blind_why, cluster=cluster)
 
     async def watch_over(self, attempt: Attempt) -> str:
         """The job's watcher: started, unless it lives already."""

@@ -2,22 +2,22 @@
 
 import contextlib
 from datetime import timedelta
-from types import NoneType
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asks import FollowAsk, Followed, NoteAsk, Opened, RemediateInput, RequestAsk, Seen, Told, WatchJobInput
+    from activities.asks import FollowAsk, Followed, Opened, RemediateInput, RequestAsk, Seen, Told, WatchJobInput
     from rerail import names
     from rerail.detectors import Symptom
-    from rerail.records import Anomaly, Attempt, JobWatch, Kind, Notice, NoticeKind, Recovery, RowKind
+    from rerail.records import Anomaly, Attempt, JobWatch, Kind, Notice, NoticeKind, Recovery
     from rerail.requests import Refusal, read_record
     from workflows.endings import cause_of
     from workflows.pages import job_page
-    from workflows.profiles import ASK, RECORD, TELL, WATCH
+    from workflows.profiles import ASK, TELL, WATCH
     from workflows.sentence import begin, say
+    from workflows.sight import announce
 
 HISTORY_MAX = 50
 """Recoveries that a job remembers: more than any budget asks about."""
@@ -163,18 +163,8 @@ class WatchJob:
     async def tell_sight(self, followed: Followed) -> None:
         """That the job's log can't be read, or can be again."""
         job = self.follow.attempt.job
-        blind = followed.seen is Seen.BLIND
-        text = (
-            f"the log of job {job.job_id} can't be read: {followed.why}"
-            if blind
-            else f"the log of job {job.job_id} can be read again"
-        )
-        kind, row = (NoticeKind.BLIND, RowKind.BLIND) if blind else (NoticeKind.SIGHTED, RowKind.SIGHTED)
-        key = f"{workflow.info().workflow_id}/{workflow.info().run_id}/{kind}/{int(workflow.now().timestamp())}"
-        note = NoteAsk(key=key, kind=row, cluster=job.cluster, job_id=job.job_id, text=text, at=workflow.now())
-        await say("note", note, NoneType, queue=names.CONTROL_QUEUE, summary=text, profile=RECORD)
-        notice = Notice(key=key, kind=kind, cluster=job.cluster, job_id=job.job_id, title=text[:200], at=workflow.now())
-        begin("tell", notice, Told, queue=names.CONTROL_QUEUE, summary=kind, profile=TELL)
+        what, blind = f"the log of job {job.job_id}", followed.seen is Seen.BLIND
+        await announce(what, blind=blind, why=followed.why, cluster=job.cluster, job_id=job.job_id)
 
     async def is_over(self, why: str) -> bool:
         """False when an incident was open: its end may have started the job again, so look once more."""
